@@ -1,0 +1,52 @@
+# Each target makes the virtual environment it needs, once, and again when pyproject.toml changes.
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test test-peers test-slow lint bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(VENV)/ready ## the virtual environment for work on Rushlight: .venv
+
+demo: $(VENV)/ready ## train a two-layer network
+	$(BIN)/python examples/two_layer_net.py
+
+test: $(VENV)/ready ## the tests and the examples in the documentation strings
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-peers: $(PEERS)/ready ## the comparisons with PyTorch
+	$(PEERS)/bin/python -m pytest -n $(WORKERS) -m "peers and not slow"
+
+test-slow: $(PEERS)/ready ## the tests that take longer
+	$(PEERS)/bin/python -m pytest -n $(WORKERS) -m slow
+
+lint: $(VENV)/ready ## formatting, rules, types, import direction, stubs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/imports.py
+	$(BIN)/python tools/stubs.py --check
+
+bench: $(PEERS)/ready ## the benchmarks, beside the peers that are installed
+	$(PEERS)/bin/python benchmarks/run.py
+
+clean: ## remove the virtual environments, caches and builds
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/ready: EXTRAS := dev
+$(PEERS)/ready: EXTRAS := dev,peers
+
+# One after the other: both installations write the same metadata beside the source.
+$(PEERS)/ready: | $(VENV)/ready
+
+$(VENV)/ready $(PEERS)/ready: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]'
+	touch $@

@@ -1,0 +1,1 @@
+"""Other frameworks' names and files, served by Rushlight."""

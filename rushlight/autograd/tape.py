@@ -1,0 +1,371 @@
+"""The tape: one node per recorded op, and what it keeps for backward.
+
+A tensor's history is its *edge*: the node that made it, the tensor itself if it is a leaf that
+wants a gradient, or None. A node holds the edges of its operands, so the graph is found by walking
+edges; a node's sequence number is larger than those of all nodes it depends on, so descending
+sequence numbers are a topological order.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.modes import local
+from rushlight.errors import user_line
+from rushlight.tensor import LEAF, VIEW, Counter, Tensor, wrap
+
+new = object.__new__
+next_sequence = itertools.count(1).__next__
+NO_ATTRS: dict[str, Any] = {}
+FREED: tuple = ("freed",)
+
+
+class Node:
+    """One recorded op: ``grad_fn`` of its result.
+
+    While recording and going backward all nodes are of this one class, which is quick; a node that
+    a user looks at becomes a ``MulBackward0``, see :func:`named`.
+    """
+
+    op: Any = None
+    plan: Plan
+    edges: tuple[Any, ...] = ()
+    saved: tuple[Any, ...] = ()  # operands that backward needs; else None, or a Spec if edgeless
+    versions: tuple[int, ...] | None = None  # of the saved operands when recorded; None: all zero
+    outputs: Any = None  # the results that backward needs, as Kept
+    attrs: dict[str, Any] = NO_ATTRS
+    sequence: int
+    shape: tuple[int, ...]
+    array_dtype: np.dtype
+    parts: tuple[Spec, ...] | None = None  # of an op with several differentiable results
+    pre_hooks: dict[int, Callable] | None = None
+    post_hooks: dict[int, Callable] | None = None
+    retained: weakref.ref | None = None  # the tensor that keeps its gradient
+    where: str | None = None  # the user's line, in anomaly mode
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return dtypes.from_numpy(self.array_dtype)
+
+    def name(self) -> str:
+        return type(named(self)).__name__
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {hex(id(self))}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes of the operands, as (node, which of its results)."""
+        return tuple(public_edge(e) for e in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.__dict__.setdefault("_metadata", {})
+
+    def register_hook(self, hook: Callable) -> RemovableHandle:
+        """Calls ``hook(grad_inputs, grad_outputs)`` after this node's backward."""
+        if self.post_hooks is None:
+            self.post_hooks = {}
+        return RemovableHandle(self.post_hooks, hook)
+
+    def register_prehook(self, hook: Callable) -> RemovableHandle:
+        """Calls ``hook(grad_outputs)`` before this node's backward."""
+        if self.pre_hooks is None:
+            self.pre_hooks = {}
+        return RemovableHandle(self.pre_hooks, hook)
+
+
+class Pick(Node):
+    """One of several results of a node; its gradient goes into that node's slot ``index``."""
+
+    def __init__(self, node: Node, index: int, array: np.ndarray) -> None:
+        self.edges = (node,)
+        self.index = index
+        self.sequence = next_sequence()
+        self.shape, self.array_dtype = array.shape, array.dtype
+
+    def name(self) -> str:
+        return self.edges[0].name()
+
+
+class AccumulateGrad:
+    """How a leaf appears in ``next_functions``: the place where its gradient is summed."""
+
+    next_functions = ()
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        return "AccumulateGrad"
+
+    def register_hook(self, hook: Callable) -> RemovableHandle:
+        """Calls ``hook(grad_inputs, grad_outputs)`` once the gradient has been added."""
+        leaf = self.variable
+        return leaf.register_post_accumulate_grad_hook(lambda t: hook((), (t.grad,)))
+
+
+class RemovableHandle:
+    """Takes a hook away again: ``handle.remove()``, or at the end of a ``with`` block."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict[int, Callable], hook: Callable) -> None:
+        self.id = next(self._ids)
+        self.hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+class Spec(NamedTuple):
+    """What is known of an operand that was not kept."""
+
+    shape: tuple[int, ...]
+    array_dtype: np.dtype
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return dtypes.from_numpy(self.array_dtype)
+
+
+class Kept(NamedTuple):
+    """A result kept for backward: without the tensor, which would be a reference cycle."""
+
+    array: np.ndarray
+    counter: Counter
+    version: int
+
+
+class Plan:
+    """How one op goes backward when a given set of its operands wants gradients.
+
+    The parameters of an op's ``vjp`` rule say what it needs: those whose names begin with an
+    underscore are not kept, the rule gets their shape and dtype alone.
+    """
+
+    __slots__ = ("keep", "keep_output", "rules", "whole")
+
+    def __init__(self, op: Any, needed: Sequence[bool]) -> None:
+        self.whole = op.vjp
+        self.rules: tuple[tuple[int, Callable], ...] = ()
+        if self.whole is None:
+            self.rules = tuple(
+                (i, getattr(op, f"vjp_{name}"))
+                for i, (name, need) in enumerate(zip(op.operands, needed, strict=True))
+                if need
+            )
+        keeps = [
+            _kept_parameters(rule, len(needed))
+            for rule in ([self.whole] if self.whole else [rule for _, rule in self.rules])
+        ]
+        self.keep_output = any(k[0] for k in keeps)
+        self.keep = tuple(any(k[1 + i] for k in keeps) for i in range(len(needed)))
+
+
+def _kept_parameters(rule: Callable, count: int) -> list[bool]:
+    """For (result, operand 1, …, operand count): whether ``rule(g, y, *operands)`` reads it."""
+    keep: list[bool] = []
+    for parameter in inspect.signature(rule).parameters.values():
+        kept = not parameter.name.startswith("_")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            keep += [kept] * (count + 2 - len(keep))
+        elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            keep.append(kept)
+    if len(keep) != count + 2:
+        raise TypeError(f"{rule.__qualname__} takes {len(keep) - 2} operands, its op has {count}")
+    return keep[1:]
+
+
+def named(node: Node) -> Node:
+    """``node`` as an instance of the class called after its op, such as ``MulBackward0``."""
+    if type(node) is Node:
+        node.__class__ = node.op.node
+    return node
+
+
+def edge(t: Tensor) -> Any:
+    """Where the gradient of ``t`` goes: a Node, the leaf ``t`` itself, or None."""
+    history = t._history
+    if history is LEAF:
+        return t
+    if history is not VIEW:
+        return history
+    if t._view_version != t._counter.value:
+        refresh(t)
+    return t._view_node
+
+
+def refresh(view: Tensor) -> None:
+    """Rebuilds the history of a view whose base, or another view of it, was written to."""
+    view._view_version = view._counter.value
+    if view._view is None:
+        return
+    base = view._base
+    history, array = edge(base), base._array
+    if history is None:
+        view._view_node = None
+        return
+    for op, attrs in view._view:
+        array = op.eager(array, **attrs)
+        history = link(op, (history,), (None,), attrs, array)
+    view._view_node = history
+
+
+def link(
+    op: Any, edges: tuple[Any, ...], operands: Sequence[Any], attrs: dict[str, Any], array: Any
+) -> Node:
+    """A new node over ``edges``, keeping of ``operands`` what the op's rules read."""
+    needed = tuple([e is not None for e in edges])
+    try:
+        plan = op.plans[needed]
+    except KeyError:
+        plan = op.plans[needed] = Plan(op, needed)
+    node = new(Node)
+    node.op = op
+    node.plan = plan
+    node.edges = edges
+    node.saved = saved = tuple(
+        [
+            t if keep else (Spec(t._array.shape, t._array.dtype) if e is None and _is(t) else None)
+            for t, keep, e in zip(operands, plan.keep, edges, strict=True)
+        ]
+    )
+    for t in saved:
+        if isinstance(t, Tensor) and t._counter is not None and t._counter.value:
+            node.versions = tuple([version(s) for s in saved])
+            break
+    node.attrs = attrs
+    node.sequence = next_sequence()
+    node.shape, node.array_dtype = array.shape, array.dtype
+    if local.state.anomaly:
+        node.where = user_line()
+    return node
+
+
+def _is(t: Any) -> bool:
+    return isinstance(t, Tensor)
+
+
+def version(t: Any) -> int:
+    return t._counter.value if isinstance(t, Tensor) and t._counter is not None else 0
+
+
+def counter(t: Tensor) -> Counter:
+    """The version counter of ``t``, shared with all views of its storage."""
+    if t._counter is None:
+        t._counter = Counter()
+    return t._counter
+
+
+def keep(t: Tensor) -> Kept:
+    shared = counter(t)
+    return Kept(t._array, shared, shared.value)
+
+
+def record(op: Any, y: Tensor, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
+    """Makes ``y`` remember that it is ``op`` of ``operands``, if one of them wants a gradient."""
+    edges = tuple([edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands])
+    if edges.count(None) == len(edges):
+        return
+    node = link(op, edges, operands, attrs, y._array)
+    y._history = node
+    if node.plan.keep_output:
+        node.outputs = keep(y)
+
+
+def record_several(
+    op: Any, ys: Sequence[Tensor], operands: Sequence[Any], attrs: dict[str, Any]
+) -> None:
+    """:func:`record` for an op with several results, of which ``op.differentiable`` have gradients."""
+    edges = tuple([edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands])
+    if edges.count(None) == len(edges):
+        return
+    node = link(op, edges, operands, attrs, ys[0]._array)
+    if node.plan.keep_output:
+        node.outputs = tuple([keep(y) for y in ys])
+    chosen = ys if op.differentiable is True else [ys[i] for i in op.differentiable]
+    if len(chosen) == 1:
+        chosen[0]._history = node
+        return
+    node.parts = tuple([Spec(y._array.shape, y._array.dtype) for y in chosen])
+    for i, y in enumerate(chosen):
+        if y._array.dtype.kind in "fcV":
+            y._history = Pick(node, i, y._array)
+
+
+def unpack(node: Node) -> tuple[Any, list[Any]]:
+    """The results and operands a node kept, checked to be as they were when it was recorded."""
+    saved = node.saved
+    if saved is FREED:
+        raise RuntimeError(
+            "Trying to backward through the graph a second time (or directly access saved tensors "
+            "after they have already been freed). Saved intermediate values of the graph are freed "
+            "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
+            f"to backward through the graph a second time. [{node.name()}]"
+        )
+    versions = node.versions
+    operands: list[Any] = []
+    for i, t in enumerate(saved):
+        if t is None:
+            t = node.edges[i]
+        elif isinstance(t, Tensor):
+            c = t._counter
+            if c is not None and c.value != (0 if versions is None else versions[i]):
+                raise modified(node, t._array, c, 0 if versions is None else versions[i])
+        operands.append(t)
+    kept = node.outputs
+    if kept is None:
+        return None, operands
+    if type(kept) is Kept:
+        return restore(node, kept, node), operands
+    chosen = range(len(kept)) if node.op.differentiable is True else node.op.differentiable
+    several = len(chosen) > 1
+    results = []
+    for i, k in enumerate(kept):
+        history = None if i not in chosen else node
+        if history is not None and several:
+            history = Pick(node, list(chosen).index(i), k.array)
+        results.append(restore(node, k, history))
+    return tuple(results), operands
+
+
+def restore(node: Node, kept: Kept, history: Node | None) -> Tensor:
+    if kept.counter.value != kept.version:
+        raise modified(node, kept.array, kept.counter, kept.version)
+    y = wrap(kept.array)
+    y._history = history
+    return y
+
+
+def modified(node: Node, array: np.ndarray, c: Counter, expected: int) -> RuntimeError:
+    kind = dtypes.from_numpy(array.dtype).name
+    line = f" It was changed at {c.site}." if c.site else ""
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [{kind} {list(array.shape)}], needed by {node.name()}, is at version "
+        f"{c.value}; expected version {expected} instead.{line} Use the out-of-place operation, "
+        "or clone() the tensor before changing it."
+    )
+
+
+def public_edge(e: Any) -> tuple[Any, int]:
+    if e is None:
+        return None, 0
+    if isinstance(e, Tensor):
+        return AccumulateGrad(e), 0
+    return (named(e.edges[0]), e.index) if isinstance(e, Pick) else (named(e), 0)

@@ -1,0 +1,25 @@
+"""Every switch of the framework in one table: name, default, meaning."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _flag(name: str, default: bool) -> Any:
+    """A switch that the environment variable ``RUSHLIGHT_<NAME>`` may turn on (1) or off (0)."""
+    text = os.environ.get(f"RUSHLIGHT_{name.upper()}", "")
+    return field(default=default if text == "" else text not in ("0", "false", "off"))
+
+
+@dataclass(slots=True)
+class Config:
+    """The process-wide switches. ``rl.config.name = value`` changes one."""
+
+    default_dtype: Any = None  # the type of Python floats; None means float32
+    keep_memory: bool = _flag("keep_memory", True)  # freed arrays stay with the process
+    warn_on_resize: bool = _flag("warn_on_resize", True)  # out= of the wrong size is resized
+
+
+config = Config()

@@ -1,0 +1,35 @@
+"""Messages that many ops share: what was received, what was expected."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def user_line() -> str:
+    """``file:line`` of the innermost frame that is not ours."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def kind(value: object) -> str:
+    """How an argument's type is called in a message."""
+    return type(value).__name__
+
+
+def expected_tensor(op: str, argument: str, position: int, value: object) -> TypeError:
+    return TypeError(
+        f"{op}(): argument '{argument}' (position {position}) must be Tensor, not {kind(value)}"
+    )
+
+
+def axis_range(dim: int, ndim: int) -> IndexError:
+    limit = max(ndim, 1)
+    return IndexError(
+        f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], "
+        f"but got {dim})"
+    )

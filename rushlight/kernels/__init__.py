@@ -1,0 +1,1 @@
+"""Numerical kernels over NumPy arrays that know nothing of tensors."""

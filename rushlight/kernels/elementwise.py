@@ -1,0 +1,91 @@
+"""How a formula becomes an elementwise kernel: blocks, dtypes, polynomials and pieces."""
+
+from collections.abc import Callable
+from functools import wraps
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+# Temporaries of one block stay in the second-level cache.
+BLOCK = 1 << 15
+
+
+def elementwise(formula: Callable[..., Array], single: Callable[..., Array] | None = None):
+    """Make a kernel over arrays of any shape from a formula over one-dimensional float64 blocks.
+
+    Arguments broadcast; the result has their common dtype. float32 is computed in float64 and
+    rounded once, unless `single` gives a formula of its own. The formula must not write into its
+    arguments.
+    """
+
+    @wraps(formula)
+    def kernel(*arguments: Array) -> Array:
+        dtype = np.result_type(*arguments)
+        if single is not None and dtype == np.float32:
+            compute, body = dtype, single
+        else:
+            compute, body = np.dtype(np.float64), formula
+        if len(arguments) == 1:
+            out = np.empty_like(arguments[0], dtype)
+            flat = [np.asarray(arguments[0]).ravel("K")]
+        else:
+            arguments = np.broadcast_arrays(*arguments)
+            out = np.empty(arguments[0].shape, dtype)
+            flat = [argument.ravel() for argument in arguments]
+        result = out.ravel("K")
+        with np.errstate(all="ignore"):
+            for start in range(0, out.size, BLOCK):
+                block = slice(start, start + BLOCK)
+                result[block] = body(*[f[block].astype(compute, copy=False) for f in flat])
+        return out
+
+    return kernel
+
+
+def polynomial(coefficients: tuple[float, ...], t: Array) -> Array:
+    """Horner's rule, highest power first."""
+    first, *middle, last = coefficients
+    y = first * t
+    for c in middle:
+        y += c
+        y *= t
+    y += last
+    return y
+
+
+def rational(table: tuple[tuple[float, ...], tuple[float, ...]], t: Array) -> Array:
+    """The quotient of two polynomials."""
+    numerator, denominator = table
+    y = polynomial(numerator, t)
+    y /= polynomial(denominator, t)
+    return y
+
+
+def piecewise(arguments: tuple[Array, ...], *pieces: tuple[NDArray[np.bool_], Callable]) -> Array:
+    """Each formula on the elements of its own condition, NaN where none holds.
+
+    The conditions must exclude each other.
+    """
+    out = np.full_like(arguments[0], np.nan)
+    for condition, formula in pieces:
+        index = np.flatnonzero(condition)
+        if index.size == out.size:
+            return formula(*arguments)
+        if index.size:
+            out[index] = formula(*[a[index] for a in arguments])
+    return out
+
+
+def sinpi(x: Array) -> Array:
+    """sin(pi x), exactly zero at the integers."""
+    nearest = np.rint(x)
+    y = np.sin(np.pi * (x - nearest))
+    return np.where(np.fmod(nearest, 2) == 0, y, -y)
+
+
+def square_in_two(x: Array) -> tuple[Array, Array]:
+    """x² as the sum of two float64: the first exact, the second small."""
+    high = x.astype(np.float32).astype(np.float64)
+    return high * high, (x - high) * (x + high)

@@ -1,0 +1,408 @@
+"""Op, the registry, and the way of a general op: check, run, record.
+
+An op is a class in the file of its family. Subclassing registers it: that makes the function, the
+method, the in-place variant, the docs entry and the tests. See ``docs/design/ops.md``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from rushlight import errors as messages
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import Node, counter, edge, keep, link, record, record_several
+from rushlight.errors import user_line
+from rushlight.ops.samples import Fails, S
+from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap
+
+ndarray = np.ndarray
+
+registry: dict[str, Op] = {}
+"""Every public op by its full name (``add``, ``linalg.inv``)."""
+
+ops = SimpleNamespace()
+"""Every public function by its name, for derivative rules and composites: ``ops.cat(...)``."""
+
+
+class Op:
+    """One operation: its kernel, its derivative, its documentation and its tests.
+
+    ``check(*public arguments) -> (operands, attrs)`` validates; ``eager(*arrays, **attrs)`` is the
+    NumPy kernel: its positional parameters are the operands, its keyword-only ones the attributes.
+    ``vjp(g, y, *operands, **attrs)`` returns one gradient per operand (a bare tensor for one
+    operand); or ``vjp_<operand>`` methods return one each, and only those needed run. An operand
+    or result whose parameter name begins with an underscore is not kept for backward: the rule
+    gets its shape and dtype alone. Gradients may be of the broadcast shape or a wider dtype: the
+    engine reduces and casts them to the operand's.
+    """
+
+    name: str = ""
+    aliases: tuple[str, ...] = ()
+    namespace: str = ""  # "" for rl.X, else rl.linalg.X, rl.special.X, …
+    method: bool = True  # also Tensor.name
+    function: bool = True  # also rl.name
+    inplace: bool = False  # also Tensor.name_
+    operands: tuple[str, ...] = ()
+    differentiable: bool | tuple[int, ...] = True  # which of the results have gradients
+    result: Callable[..., Any] | None = None  # the named tuple of several results
+    samples: Sequence[S] = ()
+    errors: Sequence[Fails] = ()
+
+    vjp: Any = None
+    call: Callable[..., Any]
+
+    def __init_subclass__(cls, abstract: bool = False) -> None:
+        if not abstract:
+            cls().register()
+
+    def register(self) -> None:
+        cls = type(self)
+        self.name = cls.__dict__.get("name") or snake(cls.__name__)
+        self.plans: dict[tuple[bool, ...], Any] = {}
+        self.node = type(f"{cls.__name__}Backward0", (Node,), {"op": self})
+        if not self.operands:
+            self.operands = tuple(
+                p.name
+                for p in inspect.signature(self.eager).parameters.values()
+                if p.kind is p.POSITIONAL_OR_KEYWORD or p.kind is p.VAR_POSITIONAL
+            )
+        ruled = self.vjp is not None or all(hasattr(cls, f"vjp_{o}") for o in self.operands)
+        if self.differentiable and not ruled:
+            raise TypeError(
+                f"{cls.__name__} has no vjp rule; write one or say differentiable = False"
+            )
+        self.call = self.make()
+        publish(self)
+
+    def check(self, *args: Any, **kwargs: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Public arguments to (operands, attributes), or the error that explains why not."""
+        raise NotImplementedError
+
+    def eager(self, *arrays: Any, **attrs: Any) -> Any:
+        """The NumPy kernel."""
+        raise NotImplementedError
+
+    def make(self) -> Callable[..., Any]:
+        """The public function."""
+        check, apply = self.check, self.apply
+
+        def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+            operands, attrs = check(*args, **kwargs)
+            if out is not None:
+                return into(out, apply(operands, attrs), operands)
+            return apply(operands, attrs)
+
+        check_function = type(self).check
+        function.__wrapped__ = check  # type: ignore[attr-defined]
+        check_function.__qualname__ = self.name
+        return function
+
+    def make_in_place(self) -> Callable[..., Any]:
+        """The in-place method."""
+        return in_place(self)
+
+    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Runs the kernel on checked operands and records it."""
+        arrays = [t._array if isinstance(t, Tensor) else t for t in operands]
+        state = local.state
+        y = state.run(self.eager, *arrays, **attrs)
+        if type(y) is tuple:
+            results = tuple([wrap(part) for part in y])
+            if state.grad and self.differentiable and any_tracked(operands):
+                record_several(self, results, operands, attrs)
+            return results if self.result is None else self.result(*results)
+        t = new(Tensor)
+        t._array = y if type(y) is ndarray else np.asarray(y)
+        if state.grad and self.differentiable and any_tracked(operands):
+            record(self, t, operands, attrs)
+        return t
+
+    def installed(self, write: Callable[..., Any] | None) -> None:
+        """Called when the op has its names; ``write`` is its in-place method."""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+    @property
+    def doc(self) -> str:
+        return inspect.cleandoc(type(self).__doc__ or "")
+
+    @property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.call)
+
+
+class Composite(Op, abstract=True):
+    """An op that is an expression of others; see :func:`composite`."""
+
+    differentiable = False
+
+    def __init__(self, body: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.name = body.__name__.rstrip("_") if body.__name__ != "_" else ""
+        self.body = body
+        for option, value in options.items():
+            setattr(self, option, value)
+        self.call = body
+        publish(self)
+
+    @property
+    def doc(self) -> str:
+        return inspect.cleandoc(self.body.__doc__ or "")
+
+
+def composite(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a plain function of tensors as a public op; options are Op's class attributes."""
+
+    def register(body: Callable[..., Any]) -> Callable[..., Any]:
+        return Composite(body, options).call
+
+    return register
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def publish(op: Op) -> None:
+    """Gives an op its names: function, method, in-place variant, aliases."""
+    call = op.call
+    call.__name__ = op.name
+    call.__qualname__ = op.name
+    call.__doc__ = op.doc
+    if op.full_name in registry:
+        raise TypeError(f"two ops are called {op.full_name}")
+    registry[op.full_name] = op
+    space = ops
+    if op.namespace:
+        space = ops.__dict__.setdefault(op.namespace, SimpleNamespace())
+    write = op.make_in_place() if op.inplace else None
+    for name in (op.name, *op.aliases):
+        if op.function:
+            setattr(space, name, call)
+        if op.method:
+            setattr(Tensor, name, call)
+        if write is not None:
+            setattr(Tensor, f"{name}_", write)
+    op.installed(write)
+
+
+def any_tracked(operands: Sequence[Any]) -> bool:
+    return any([isinstance(t, Tensor) and t._history is not None for t in operands])
+
+
+
+
+def in_place(op: Op) -> Callable[..., Any]:
+    """``x.name_(...)``: computes ``name(x, ...)`` and writes it over ``x``."""
+    call = op.call
+    composite = isinstance(op, Composite)
+
+    def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_writable(self, op.name)
+        history = edge(self) if local.state.grad else None
+        source = alias(self, history)
+        if composite and history is not None:
+            source = source.clone()
+        return overwrite(self, call(source, *args, **kwargs), source)
+
+    write.__name__ = write.__qualname__ = f"{op.name}_"
+    write.__doc__ = f"In-place version of :meth:`{op.name}`."
+    return write
+
+
+def alias(t: Tensor, history: Any) -> Tensor:
+    """A second tensor over the elements of ``t``, with its present history."""
+    twin = wrap(t._array)
+    twin._history = history
+    return twin
+
+
+def check_writable(t: Tensor, name: str) -> None:
+    """An error if ``t`` is a leaf that wants a gradient, or shares elements with itself."""
+    if local.state.grad:
+        if t._history is LEAF:
+            raise RuntimeError(
+                f"a leaf Variable that requires grad is being used in an in-place operation. [{name}_]"
+            )
+        base = t._base
+        if base is not None and base._history is LEAF and t._history is VIEW:
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place "
+                f"operation. [{name}_]"
+            )
+    array = t._array
+    if not array.flags.writeable:
+        if 0 in array.strides and array.size > 1:
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to "
+                f"a single memory location. Please clone() the tensor before performing the "
+                f"operation. [{name}_ on shape {list(array.shape)}, strides {list(t.stride())}]"
+            )
+        raise RuntimeError(f"{name}_: the tensor shares memory with a read-only array")
+
+
+def overwrite(t: Tensor, y: Tensor, source: Tensor | None = None) -> Tensor:
+    """Writes ``y`` into the elements of ``t`` and gives ``t`` its history.
+
+    ``source`` stands for the old ``t`` among the operands of ``y``: if backward keeps it, it must
+    keep the old elements.
+    """
+    target, value = t._array, y._array
+    if value.shape != target.shape:
+        if not broadcastable(value.shape, target.shape):
+            raise RuntimeError(
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(value.shape)}"
+            )
+    if value.dtype is not target.dtype and not can_store(y, t):
+        raise RuntimeError(
+            f"result type {y.dtype.storage_name} can't be cast to the desired output type "
+            f"{t.dtype.storage_name}"
+        )
+    state = local.state
+    node = edge(y) if state.grad else None
+    if isinstance(node, Node) and source is not None and any(s is source for s in node.saved):
+        old = alias(source, edge(source))
+        old._array = source._array.copy()
+        node.saved = tuple([old if s is source else s for s in node.saved])
+    state.run(np.copyto, target, value, casting="unsafe")
+    touched(t)
+    if node is not None or (state.grad and t._history is not None):
+        rebase(t, node)
+    return t
+
+
+def can_store(y: Tensor, t: Tensor) -> bool:
+    source, target = y.dtype, t.dtype
+    return target.category >= source.category and (target.category > 0 or source.category == 0)
+
+
+def broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    if len(shape) > len(target):
+        return False
+    return all(
+        a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False)
+    )
+
+
+def touched(t: Tensor) -> None:
+    """Counts a write to the storage of ``t``, and where the user asked for it."""
+    shared = counter(t)
+    shared.value += 1
+    shared.site = user_line()
+
+
+def rebase(t: Tensor, history: Any) -> None:
+    """Makes ``history`` that of ``t`` after a write, and of the base that ``t`` is a view of."""
+    base = t._base
+    if base is None:
+        t._history = history
+        return
+    if t._view is None:
+        if history is None:
+            return
+        raise RuntimeError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode "
+            "enabled. Make the view with gradients enabled, or write inside no_grad."
+        )
+    before = edge(base)
+    if history is None and before is None:
+        return
+    base._history = link(
+        view_scatter, (before, history), (None, t), {"chain": t._view}, base._array
+    )
+    t._view_node, t._view_version = history, t._counter.value
+
+
+class ViewScatter(Op):
+    """A copy of ``base`` whose part seen through a chain of view ops is replaced by ``source``."""
+
+    function = method = False
+
+    def check(self, base, source, chain):
+        return (base, source), {"chain": chain}
+
+    def eager(self, base, source, *, chain):
+        y = base.copy()
+        y.setflags(write=True)
+        part = y
+        for op, attrs in chain:
+            part = op.eager(part, **attrs)
+        part[...] = source
+        return y
+
+    def vjp_base(self, g, _y, _base, _source, *, chain):
+        part = g
+        for op, attrs in chain:
+            part = op.apply((part,), attrs)
+        return view_scatter.call(g, ops.zeros_like(part), chain)
+
+    def vjp_source(self, g, _y, _base, _source, *, chain):
+        for op, attrs in chain:
+            g = op.apply((g,), attrs)
+        return g
+
+
+view_scatter = registry["view_scatter"]
+
+
+def into(out: Any, y: Any, operands: Sequence[Any] = ()) -> Any:
+    """Stores ``y`` in the tensor(s) given as ``out=``."""
+    if isinstance(y, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(y):
+            raise TypeError(f"out= expects {len(y)} tensors, got {messages.kind(out)}")
+        for target, part in zip(out, y, strict=True):
+            into(target, part, operands)
+        return type(y)(*out) if type(y) is not tuple else tuple(out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {messages.kind(out)}")
+    if local.state.grad and (y.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            "out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    if out._array.shape != y._array.shape:
+        out.resize_(y._array.shape)
+    return overwrite(out, y)
+
+
+def axis(dim: Any, ndim: int) -> int:
+    """A dimension counted from the front; ``IndexError`` if there is none such."""
+    try:
+        d = dim.__index__()
+    except AttributeError:
+        raise TypeError(f"argument 'dim' must be int, not {messages.kind(dim)}") from None
+    limit = ndim or 1
+    if not -limit <= d < limit:
+        raise messages.axis_range(d, ndim)
+    return d + limit if d < 0 else d
+
+
+def axes(dim: Any, ndim: int) -> tuple[int, ...]:
+    """Dimensions counted from the front, each once."""
+    wanted = [dim] if isinstance(dim, int) else dim
+    found = tuple([axis(d, ndim) for d in wanted])
+    if len(set(found)) != len(found):
+        twice = next(d for d in found if found.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return found
+
+
+def need_tensor(op: str, value: Any, argument: str = "input", position: int = 1) -> Tensor:
+    """``value`` if it is a tensor, else the ``TypeError`` that names the argument."""
+    if isinstance(value, Tensor):
+        return value
+    raise messages.expected_tensor(op, argument, position, value)
+
+
+__all__ = [
+    "Composite", "Fails", "Op", "S", "axes", "axis", "composite", "in_place", "into",
+    "keep", "need_tensor", "ops", "overwrite", "publish", "rebase", "registry", "touched",
+]

@@ -1,0 +1,430 @@
+"""Families of ops: each makes one specialised closure per op, so that eager calls are short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight import errors as messages
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import (
+    NO_ATTRS,
+    Node,
+    Plan,
+    edge,
+    keep,
+    link,
+    next_sequence,
+    version,
+)
+from rushlight.errors import user_line
+from rushlight.ops.base import (
+    Op,
+    any_tracked,
+    axes,
+    broadcastable,
+    in_place,
+    into,
+    need_tensor,
+    record,
+    touched,
+)
+from rushlight.ops.samples import Fails, T
+from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap, wrap_view
+
+ndarray = np.ndarray
+array, asarray = np.array, np.asarray
+NUMBER = (int, float, complex, np.number, np.bool_)
+CATEGORY = {"b": dtypes.BOOL, "i": dtypes.INT, "f": dtypes.FLOAT, "c": dtypes.COMPLEX}
+
+
+class Kernels(dict):
+    """The kernel of an elementwise op for each NumPy dtype, made when first asked for."""
+
+    def __init__(self, op: Elementwise) -> None:
+        self.op = op
+
+    def __missing__(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
+        kernel = self.op.kernel(numpy_dtype)
+        if numpy_dtype.kind in "fcV":
+            self[numpy_dtype] = kernel
+        return kernel
+
+
+class Elementwise(Op, abstract=True):
+    """Ops that treat each element alone, with one kernel for each dtype."""
+
+    kinds: str = "bifc"  # the categories of dtype it takes: bool, int, float, complex
+    floats: bool = False  # integers and bools are taken as the default floating-point type
+
+    def kernel(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
+        """The kernel for operands of this dtype: casts where the op or a half type needs it."""
+        eager = self.eager
+        kind = dtypes.from_numpy(numpy_dtype)
+        if not any(CATEGORY[k] == kind.category for k in self.kinds):
+            raise NotImplementedError(f'"{self.name}" not implemented for \'{kind.storage_name}\'')
+        if self.floats and kind.category < dtypes.FLOAT:
+            return through(eager, dtypes.get_default_dtype().numpy)
+        if numpy_dtype in dtypes.HALF:
+            return half(eager, numpy_dtype)
+        return eager
+
+
+def through(eager: Callable[..., Any], numpy_dtype: np.dtype) -> Callable[..., Any]:
+    """``eager`` on operands cast to ``numpy_dtype``."""
+
+    def kernel(*arrays: ndarray) -> ndarray:
+        return eager(*[a.astype(numpy_dtype) for a in arrays])
+
+    return kernel
+
+
+def half(eager: Callable[..., Any], numpy_dtype: np.dtype) -> Callable[..., Any]:
+    """``eager`` computed in float32 and rounded once, as PyTorch does for half types."""
+
+    def kernel(*arrays: ndarray) -> ndarray:
+        y = np.asarray(eager(*[a.astype(np.float32) for a in arrays]))
+        return y.astype(numpy_dtype) if y.dtype == np.float32 else y
+
+    return kernel
+
+
+class Unary(Elementwise, abstract=True):
+    """y = f(x), element by element."""
+
+    operands = ("x",)
+    inplace = True
+    errors: Sequence[Fails] = (Fails(TypeError, "must be Tensor, not list", [1.0]),)
+
+    def make(self) -> Callable[..., Any]:
+        op, name = self, self.name
+        kernels = self.kernels = Kernels(self)
+        differentiable = bool(self.differentiable)
+        keep_x = keep_y = False
+        if differentiable:
+            plan = self.plans[(True,)] = Plan(self, (True,))
+            keep_x, keep_y = plan.keep[0], plan.keep_output
+
+        def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+            try:
+                x = input._array
+            except AttributeError:
+                raise messages.expected_tensor(name, "input", 1, input) from None
+            state = local.state
+            y = state.run(kernels[x.dtype], x)
+            t = new(Tensor)
+            t._array = y if type(y) is ndarray else np.asarray(y)
+            history = input._history
+            if history is not None and differentiable and state.grad:
+                if history is LEAF:
+                    history = input
+                elif history is VIEW:
+                    history = edge(input)
+                if history is not None:
+                    node = new(Node)
+                    node.op, node.plan = op, plan
+                    node.edges = (history,)
+                    node.saved = (input if keep_x else None,)
+                    if keep_x and input._counter is not None:
+                        node.versions = (input._counter.value,)
+                    node.sequence = next_sequence()
+                    node.shape, node.array_dtype = y.shape, y.dtype
+                    t._history = node
+                    if keep_y:
+                        node.outputs = keep(t)
+                    if state.anomaly:
+                        node.where = user_line()
+            return t if out is None else into(out, t)
+
+        return function
+
+
+class Binary(Elementwise, abstract=True):
+    """y = f(a, b), element by element, broadcast to a common shape."""
+
+    operands = ("a", "b")
+    inplace = True
+    operator: str | None = None  # installs __x__, __rx__ and __ix__
+    errors: Sequence[Fails] = (
+        Fails(RuntimeError, r"size of tensor a \(3\) must match .* tensor b \(4\)", T(2, 3), T(2, 4)),
+    )
+
+    def make(self) -> Callable[..., Any]:
+        self.binary = self.closure()
+        return self.public(self.binary)
+
+    def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+        """The public function around the closure ``binary``."""
+        name = self.name
+
+        def function(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
+            t = binary(input, other)
+            if t is NotImplemented:
+                raise operand_error(name, input, other)
+            return t if out is None else into(out, t)
+
+        return function
+
+    def make_in_place(self) -> Callable[..., Any]:
+        general, kernels, eager = in_place(self), self.kernels, self.eager
+        direct = isinstance(eager, np.ufunc) and bool(self.differentiable)
+
+        def write(self: Tensor, other: Any, **options: Any) -> Tensor:
+            x, state = self._array, local.state
+            untracked = not (state.grad and (self._history is not None or tracked(other)))
+            if direct and untracked and not options and x.dtype.kind == "f":
+                y = other._array if isinstance(other, Tensor) else np.array(other, x.dtype)
+                if y.dtype is x.dtype and kernels[x.dtype] is eager and x.flags.writeable:
+                    if broadcastable(y.shape, x.shape):
+                        state.run(eager, x, y, x)
+                        touched(self)
+                        return self
+            return general(self, other, **options)
+
+        write.__name__ = write.__qualname__ = f"{self.name}_"
+        write.__doc__ = general.__doc__
+        return write
+
+    def installed(self, write: Callable[..., Any] | None) -> None:
+        symbol, binary = self.operator, self.binary
+        if not symbol:
+            return
+
+        def reflected(self: Tensor, other: Any) -> Any:
+            return binary(other, self)
+
+        setattr(Tensor, f"__{symbol}__", binary)
+        setattr(Tensor, f"__r{symbol}__", reflected)
+        if write is not None:
+            setattr(Tensor, f"__i{symbol}__", write)
+
+    def closure(self) -> Callable[[Any, Any], Any]:
+        """The eager path: two arrays of one dtype, or an array and a number of its category."""
+        kernels = self.kernels = Kernels(self)
+        differentiable = bool(self.differentiable)
+        detour, record_pair, name = self.detour, pair_recorder(self), self.name
+
+        def binary(a: Any, b: Any) -> Any:
+            kind = type(b)
+            if kind is float or kind is int:
+                x = a._array
+                if x.dtype.kind != "f" or x.itemsize == 2:
+                    return detour(a, b)
+                y, other = array(b, x.dtype), None
+            else:
+                try:
+                    x, y, other = a._array, b._array, b._history
+                except AttributeError:
+                    return detour(a, b)
+                if x.dtype is not y.dtype:
+                    return detour(a, b)
+            state = local.state
+            try:
+                z = state.run(kernels[x.dtype], x, y)
+            except ValueError as error:
+                raise shape_error(name, x, y, error) from None
+            t = new(Tensor)
+            t._array = z if type(z) is ndarray else asarray(z)
+            history = a._history
+            if (history is not None or other is not None) and differentiable and state.grad:
+                record_pair(t, a, b, history, other, state)
+            return t
+
+        return binary
+
+    def detour(self, a: Any, b: Any) -> Any:
+        """Operands of different dtypes, numbers on the left or of another category, strangers."""
+        if isinstance(a, Tensor):
+            if isinstance(b, Tensor):
+                kind = result_kind(a._array, b._array).numpy
+                return self.finish(a, b, cast(a._array, kind), cast(b._array, kind))
+            if isinstance(b, NUMBER):
+                kind = scalar_kind(a._array, b)
+                return self.finish(a, b, cast(a._array, kind), number(b, kind))
+        elif isinstance(b, Tensor) and isinstance(a, NUMBER):
+            kind = scalar_kind(b._array, a)
+            return self.finish(a, b, number(a, kind), cast(b._array, kind))
+        return NotImplemented
+
+    def finish(self, a: Any, b: Any, x: ndarray, y: ndarray) -> Tensor:
+        state = local.state
+        kind = x.dtype if x.ndim or not y.ndim else y.dtype
+        try:
+            t = wrap(state.run(self.kernels[kind], x, y))
+        except ValueError as error:
+            raise shape_error(self.name, x, y, error) from None
+        if state.grad and self.differentiable and any_tracked((a, b)):
+            record(self, t, (a, b), NO_ATTRS)
+        return t
+
+
+def pair_recorder(op: Op) -> Callable[..., None]:
+    """:func:`record` for two operands, at least one a tensor, without its loops."""
+    plans: list[Any] = [None, None, None, None]
+
+    def record_pair(t: Tensor, a: Any, b: Any, first: Any, second: Any, state: Any) -> None:
+        if first is LEAF:
+            first = a
+        elif first is VIEW:
+            first = edge(a)
+        if second is LEAF:
+            second = b
+        elif second is VIEW:
+            second = edge(b)
+        if second is None:
+            if first is None:
+                return
+            which = 1
+        else:
+            which = 2 if first is None else 3
+        plan = plans[which]
+        if plan is None:
+            plan = plans[which] = Plan(op, (which != 2, which != 1))
+        node = new(Node)
+        node.op, node.plan = op, plan
+        node.edges = (first, second)
+        keep_a, keep_b = plan.keep
+        node.saved = (a if keep_a else None, b if keep_b else None)
+        if (keep_a and version(a)) or (keep_b and version(b)):
+            node.versions = (version(a), version(b))
+        node.sequence = next_sequence()
+        y = t._array
+        node.shape, node.array_dtype = y.shape, y.dtype
+        t._history = node
+        if plan.keep_output:
+            node.outputs = keep(t)
+        if state.anomaly:
+            node.where = user_line()
+
+    return record_pair
+
+
+def tracked(value: Any) -> Any:
+    return isinstance(value, Tensor) and value._history is not None
+
+
+def cast(array: ndarray, kind: np.dtype) -> ndarray:
+    return array if array.dtype is kind else array.astype(kind)
+
+
+def number(value: Any, kind: np.dtype) -> ndarray:
+    """A number as a 0-d array of ``kind``; in float32 beside half types, as PyTorch computes."""
+    if kind in dtypes.HALF:
+        return np.array(value, np.float32)
+    try:
+        return np.array(value, kind)
+    except OverflowError:
+        return np.array(value).astype(kind)
+
+
+def scalar_kind(x: ndarray, number: Any) -> np.dtype:
+    """The dtype of ``tensor ∘ number``: the tensor's, unless the number is of a higher category."""
+    kind, other = dtypes.from_numpy(x.dtype), dtypes.of_scalar(number)
+    if other.category <= kind.category:
+        return x.dtype
+    if other.category == dtypes.FLOAT:
+        return dtypes.get_default_dtype().numpy
+    if other.category == dtypes.COMPLEX:
+        real = kind if kind.category == dtypes.FLOAT else dtypes.get_default_dtype()
+        return real.to_complex().numpy
+    return other.numpy
+
+
+def result_kind(x: ndarray, y: ndarray) -> dtypes.dtype:
+    """PyTorch's promotion: a 0-d operand counts only if its category is the higher one."""
+    a, b = dtypes.from_numpy(x.dtype), dtypes.from_numpy(y.dtype)
+    if (x.ndim == 0) == (y.ndim == 0):
+        return dtypes.promote_types(a, b)
+    strong, weak = (b, a) if x.ndim == 0 else (a, b)
+    if weak.category > strong.category:
+        if weak.category == dtypes.COMPLEX and strong.category == dtypes.FLOAT:
+            return strong.to_complex()
+        return weak
+    return strong
+
+
+def shape_error(name: str, x: Any, y: Any, error: Exception) -> Exception:
+    a, b = np.shape(x), np.shape(y)
+    for offset in range(1, min(len(a), len(b)) + 1):
+        if a[-offset] != b[-offset] and 1 not in (a[-offset], b[-offset]):
+            dim = max(len(a), len(b)) - offset
+            return RuntimeError(
+                f"The size of tensor a ({a[-offset]}) must match the size of tensor b "
+                f"({b[-offset]}) at non-singleton dimension {dim}. [{name}: shapes {list(a)} "
+                f"and {list(b)}]"
+            )
+    return error
+
+
+def operand_error(name: str, a: Any, b: Any) -> TypeError:
+    wrong = ("input", 1, a) if not isinstance(a, (Tensor, int, float, complex)) else ("other", 2, b)
+    return messages.expected_tensor(name, *wrong)
+
+
+class Compare(Binary, abstract=True):
+    """A relation of a and b, element by element: a bool tensor without gradient."""
+
+    differentiable = False
+
+
+class View(Op, abstract=True):
+    """Another look at the same elements: ``eager`` returns a NumPy view of its one operand."""
+
+    operands = ("x",)
+
+    def make(self) -> Callable[..., Any]:
+        check, apply = self.check, self.apply
+
+        def function(*args: Any, **kwargs: Any) -> Tensor:
+            operands, attrs = check(*args, **kwargs)
+            return apply(operands, attrs)
+
+        function.__wrapped__ = check  # type: ignore[attr-defined]
+        type(self).check.__qualname__ = self.name
+        return function
+
+    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
+        x = operands[0]
+        array = self.eager(x._array, **attrs)
+        v = wrap_view(array, x, self, attrs)
+        if not local.state.grad:
+            v._view = v._history = None
+        elif x._history is not None:
+            history = edge(x)
+            if history is not None:
+                v._view_node = link(self, (history,), (None,), attrs, array)
+        return v
+
+
+class Reduction(Op, abstract=True):
+    """Ops that fold the dimensions ``dim`` (all of them if None) into one value each."""
+
+    operands = ("x",)
+
+    def check(
+        self,
+        input: Tensor,
+        dim: int | Sequence[int] | None = None,
+        keepdim: bool = False,
+    ) -> Any:
+        need_tensor(self.name, input)
+        dims = None if dim is None or dim == () else axes(dim, input.ndim)
+        return (input,), {"dim": dims, "keepdim": keepdim}
+
+
+def restore_dims(g: Tensor, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Tensor:
+    """The gradient of a reduction with its folded dimensions back as size 1, ready to broadcast."""
+    if keepdim or not x.shape:
+        return g
+    shape = [1 if dim is None or i in dim else n for i, n in enumerate(x.shape)]
+    return g.reshape(shape)
+
+
+def conjugate(x: Any) -> Any:
+    """The factor that carries a gradient through ``· x``: conj(x), which is x unless complex."""
+    if isinstance(x, Tensor):
+        return x.conj() if x._array.dtype.kind == "c" else x
+    return x.conjugate()

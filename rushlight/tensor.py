@@ -1,0 +1,264 @@
+"""Tensor: an array with a version, perhaps a view of another, perhaps with a history.
+
+Operators and most methods are installed by the op registry (``rushlight.ops``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.device import cpu, device
+
+new = object.__new__
+LEAF = "leaf"
+VIEW = "view"
+
+
+class Counter:
+    """How often a storage was written to; one counter serves all views of the storage."""
+
+    __slots__ = ("site", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.site = ""
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple of ints.
+
+    >>> rl.zeros(2, 3).shape
+    rushlight.Size([2, 3])
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"rushlight.Size({list(self)})"
+
+    def __add__(self, other: tuple) -> Size:  # type: ignore[override]
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __mul__(self, count: int) -> Size:  # type: ignore[override]
+        return Size(tuple.__mul__(self, count))
+
+    def __getitem__(self, index: Any) -> Any:
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype that remembers how it was computed.
+
+    >>> x = rl.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    _array: np.ndarray
+    _history: Any = None  # None, LEAF (it wants a gradient), the tape node that made it, or VIEW
+    _grad: Tensor | None = None
+    _counter: Any = None  # Counter, once written to, viewed or kept; None means version 0
+    _base: Any = None  # the tensor it is a view of, never itself a view
+    _view: Any = None  # ((op, attrs), …) from the base to here; None if made without recording
+    _view_node: Any = None  # a VIEW's tape node, as far as _view_version
+    _view_version: int = 0
+    _hooks: dict[int, Callable] | None = None
+    _accumulate_hooks: dict[int, Callable] | None = None
+
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension."""
+        return Size(self._array.shape)
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The type of the elements."""
+        return dtypes.from_numpy(self._array.dtype)
+
+    @property
+    def device(self) -> device:
+        """Where the elements are."""
+        return cpu
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.nbytes
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through this tensor."""
+        if self._history is not VIEW:
+            return self._history is not None
+        return self._view_node is not None or self._base.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Asks for (or renounces) a gradient of this leaf, and returns it."""
+        if requires_grad and self._array.dtype.kind not in "fcV":
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients, "
+                f"got {self.dtype}"
+            )
+        if not self.is_leaf:
+            if requires_grad:
+                return self
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if requires_grad:
+            self._history = LEAF
+        elif self._history is LEAF:
+            self._history = None
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was made by the user rather than by a recorded op."""
+        return self._history is None or self._history is LEAF or not self.requires_grad
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that ``backward`` accumulated, or None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got {type(value).__name__}"
+                )
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if value._array.shape != self._array.shape:
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: {list(value.shape)}, "
+                    f"expected {list(self.shape)}"
+                )
+            if value._array.dtype != self._array.dtype:
+                raise RuntimeError(
+                    f"assigned grad has data of a different type: {value.dtype}, "
+                    f"expected {self.dtype}"
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def data(self) -> Tensor:
+        """The same elements without history and without version checks."""
+        return wrap(self._array)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data must be a Tensor, not {type(value).__name__}")
+        self._array = value._array
+
+    @property
+    def _version(self) -> int:
+        """How often the storage was written to in place."""
+        return 0 if self._counter is None else self._counter.value
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    def detach(self) -> Tensor:
+        """The same elements, sharing memory, without history."""
+        t = wrap(self._array)
+        if self._counter is None:
+            self._counter = Counter()
+        t._counter = self._counter
+        return t
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self._array.ndim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    nelement = numel
+    ndimension = dim
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return Size(self._array.shape)
+        shape = self._array.shape
+        if not -len(shape) <= dim < len(shape):
+            limit = max(len(shape), 1)
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], "
+                f"but got {dim})"
+            )
+        return shape[dim]
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._array)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._array.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+
+def wrap(array: Any) -> Tensor:
+    """A tensor over ``array``, sharing its memory; NumPy scalars become 0-d arrays."""
+    t = new(Tensor)
+    t._array = array if type(array) is np.ndarray else np.asarray(array)
+    return t
+
+
+def wrap_view(array: np.ndarray, source: Tensor, op: Any, attrs: dict[str, Any]) -> Tensor:
+    """A tensor over ``array``, which ``op`` (a view op) made of ``source``; no history yet."""
+    v = new(Tensor)
+    v._array = array
+    shared = source._counter
+    if shared is None:
+        shared = source._counter = Counter()
+    v._counter = shared
+    v._view_version = shared.value
+    if source._base is None:
+        v._base, v._view = source, ((op, attrs),)
+    else:
+        v._base = source._base
+        v._view = None if source._view is None else (*source._view, (op, attrs))
+    v._history = VIEW
+    return v

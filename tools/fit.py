@@ -1,0 +1,351 @@
+"""Fit the coefficient tables of the special functions; needs mpmath.
+
+Usage: python tools/fit.py > rushlight/kernels/tables.py
+
+Each decorated function below is one table: its docstring says what is approximated, in which
+variable and where. It is interpolated by P(t) / Q(t) in Chebyshev points, which is within a small
+factor of the best approximation; the degree grows until the relative error is negligible.
+"""
+
+from itertools import count
+
+import mpmath as mp
+
+mp.mp.dps = 60
+TABLES = {}
+
+
+def interpolate(function, low, high, numerator, denominator):
+    """The P/Q of these degrees, Q(0) = 1, that equals `function` in Chebyshev points."""
+    points = numerator + denominator + 1
+    rows, values = [], []
+    for k in range(points):
+        t = (low + high + (high - low) * mp.cos(mp.pi * (k + mp.mpf(1) / 2) / points)) / 2
+        y = function(t)
+        powers = [t**j for j in range(max(numerator, denominator) + 1)]
+        rows.append(powers[: numerator + 1] + [-y * p for p in powers[1 : denominator + 1]])
+        values.append(y)
+    solution = list(mp.lu_solve(mp.matrix(rows), mp.matrix(values)))
+    p, q = solution[: numerator + 1], [mp.mpf(1), *solution[numerator + 1 :]]
+    return p[::-1], q[::-1]
+
+
+def relative_error(function, low, high, p, q, samples=200):
+    grid = (low + (high - low) * (k + mp.mpf(1) / 2) / samples for k in range(samples))
+    return max(abs(mp.polyval(p, t) / mp.polyval(q, t) / function(t) - 1) for t in grid)
+
+
+def fit(low, high, *, excess=0, polynomial=False, tolerance=3e-17):
+    """Register the approximation of a function of t on [low, high].
+
+    The degree of the numerator is `excess` more than that of the denominator.
+    """
+
+    def register(function):
+        a, b = mp.mpf(low), mp.mpf(high)
+        for degree in count(2):
+            p, q = interpolate(function, a, b, degree, 0 if polynomial else degree - excess)
+            if relative_error(function, a, b, p, q) < tolerance:
+                break
+        TABLES[function.__name__] = (function.__doc__, p if polynomial else (p, q))
+        return function
+
+    return register
+
+
+def constants(function):
+    """Register the numbers that `function` returns as they are."""
+    TABLES[function.__name__] = (function.__doc__, function())
+    return function
+
+
+@fit(0, 35.2, excess=-1, tolerance=4e-17)
+def ERF(t):
+    """erf(x) / x in t = x², |x| <= 5.93."""
+    x = mp.sqrt(t)
+    return mp.erf(x) / x
+
+
+@fit(0, 15.4, excess=1, tolerance=2e-8)
+def ERF_SINGLE(t):
+    """erf(x) / x in t = x², |x| <= 3.92, to the precision of float32."""
+    return ERF(t)
+
+
+@fit(-1, 1, polynomial=True)
+def ERFCX(t):
+    """(1 + 2x) exp(x²) erfc(x) in t = (x - 4) / (x + 4), x >= 0."""
+    x = 4 * (1 + t) / (1 - t)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+@fit(0, 0.25)
+def ERFINV(t):
+    """erfinv(x) / x in t = x², |x| <= 1/2."""
+    x = mp.sqrt(t)
+    return mp.erfinv(x) / x
+
+
+@fit(0.83, 4)
+def ERFCINV(t):
+    """erfcinv(q) / t in t = sqrt(-log(q)), exp(-16) <= q <= 1/2."""
+    return mp.findroot(lambda y: mp.log(mp.erfc(y)) + t * t, t * 0.95) / t
+
+
+@fit(4, 28)
+def ERFCINV_TAIL(t):
+    """erfcinv(q) / t in t = sqrt(-log(q)), q <= exp(-16)."""
+    return ERFCINV(t)
+
+
+@fit(1e-9, 7)
+def LGAMMA(t):
+    """lgamma(1 + t) / (t (t - 1)), 0 <= t <= 7."""
+    return mp.loggamma(1 + t) / (t * (t - 1))
+
+
+@fit(0, 1 / 64, polynomial=True)
+def STIRLING(t):
+    """x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2) in t = 1 / x², x >= 8."""
+    x = 1 / mp.sqrt(t)
+    stirling = (x - mp.mpf(1) / 2) * mp.log(x) - x + mp.log(2 * mp.pi) / 2
+    return x * (mp.loggamma(x) - stirling)
+
+
+DIGAMMA_ZERO = mp.findroot(mp.digamma, 1.46)
+
+
+@fit(1, 8)
+def DIGAMMA(t):
+    """digamma(t) / (t - root), 1 <= t <= 8."""
+    return mp.digamma(t) / (t - DIGAMMA_ZERO)
+
+
+@fit(0, 1 / 64, polynomial=True, tolerance=1e-15)
+def DIGAMMA_TAIL(t):
+    """x² (log(x) - 1 / (2x) - digamma(x)) in t = 1 / x², x >= 8."""
+    x = 1 / mp.sqrt(t)
+    return x * x * (mp.log(x) - 1 / (2 * x) - mp.digamma(x))
+
+
+@fit(1, 8)
+def TRIGAMMA(t):
+    """t trigamma(t), 1 <= t <= 8."""
+    return t * mp.psi(1, t)
+
+
+@fit(0, 1 / 64, polynomial=True, tolerance=1e-15)
+def TRIGAMMA_TAIL(t):
+    """x³ (trigamma(x) - 1 / x - 1 / (2x²)) in t = 1 / x², x >= 8."""
+    x = 1 / mp.sqrt(t)
+    return x**3 * (mp.psi(1, x) - 1 / x - t / 2)
+
+
+@constants
+def EULER_MACLAURIN():
+    """B(2k) / (2k)! for k = 1, 2, …"""
+    return [mp.bernoulli(2 * k) / mp.factorial(2 * k) for k in range(1, 13)]
+
+
+@fit(0, 0.3)
+def ATANH(t):
+    """(atanh(s) - s) / s³ in t = s², |s| <= 0.54."""
+    s = mp.sqrt(t)
+    return (mp.atanh(s) - s) / s**3
+
+
+@constants
+def TEMME(terms=30):
+    """Taylor coefficients of h / (r - 1) in h, where h² / 2 = r - 1 - log(r), highest first."""
+    # m = r - 1 = h + m[2] h² + … solves m m' = h (1 + m); compare the coefficients of h^(n + 1).
+    m = [mp.mpf(0), mp.mpf(1)]
+    for n in range(1, terms + 1):
+        known = sum(m[j] * m[n + 2 - j] * (n + 2 - j) for j in range(2, n + 1))
+        m.append((m[n] - known) / (n + 2))
+    f = [mp.mpf(1)]
+    for n in range(1, terms + 1):
+        f.append(-sum(f[j] * m[n + 1 - j] for j in range(n)))
+    return f[::-1]
+
+
+@fit(0, 64, polynomial=True)
+def I0(t):
+    """I0(x) in t = x², |x| <= 8."""
+    return mp.besseli(0, mp.sqrt(t))
+
+
+@fit(0, 64, polynomial=True)
+def I1(t):
+    """I1(x) / x in t = x², |x| <= 8."""
+    return mp.besseli(1, mp.sqrt(t)) / mp.sqrt(t)
+
+
+def scaled_i(order, t):
+    x = 16 / (1 + t)
+    return mp.besseli(order, x) * mp.exp(-x) * mp.sqrt(x)
+
+
+@fit(-1, 1, polynomial=True)
+def I0_TAIL(t):
+    """sqrt(x) exp(-x) I0(x) in t = 16 / x - 1, x >= 8."""
+    return scaled_i(0, t)
+
+
+@fit(-1, 1, polynomial=True)
+def I1_TAIL(t):
+    """sqrt(x) exp(-x) I1(x) in t = 16 / x - 1, x >= 8."""
+    return scaled_i(1, t)
+
+
+@fit(0, 1, polynomial=True)
+def K0(t):
+    """K0(x) + log(x / 2) I0(x) in t = x², x <= 1."""
+    x = mp.sqrt(t)
+    return mp.besselk(0, x) + mp.log(x / 2) * mp.besseli(0, x)
+
+
+@fit(0, 1, polynomial=True)
+def K1(t):
+    """(K1(x) - log(x / 2) I1(x) - 1 / x) / x in t = x², x <= 1."""
+    x = mp.sqrt(t)
+    return (mp.besselk(1, x) - mp.log(x / 2) * mp.besseli(1, x) - 1 / x) / x
+
+
+@fit(0, 1)
+def K0_TAIL(t):
+    """sqrt(x) exp(x) K0(x) in t = 1 / x, x >= 1."""
+    return mp.besselk(0, 1 / t) * mp.exp(1 / t) / mp.sqrt(t)
+
+
+@fit(0, 1)
+def K1_TAIL(t):
+    """sqrt(x) exp(x) K1(x) in t = 1 / x, x >= 1."""
+    return mp.besselk(1, 1 / t) * mp.exp(1 / t) / mp.sqrt(t)
+
+
+J0_ZERO, J1_ZERO = mp.besseljzero(0, 1), mp.besseljzero(1, 1)
+
+
+@fit(0, 25)
+def J0(t):
+    """J0(x) / (x² - root²) in t = x², |x| <= 5."""
+    return mp.besselj(0, mp.sqrt(t)) / (t - J0_ZERO**2)
+
+
+@fit(0, 25)
+def J1(t):
+    """J1(x) / (x (x² - root²)) in t = x², |x| <= 5."""
+    x = mp.sqrt(t)
+    return mp.besselj(1, x) / (x * (t - J1_ZERO**2))
+
+
+@fit(0, 25, tolerance=1e-16)
+def Y0(t):
+    """Y0(x) - (2 / pi) log(x) J0(x) in t = x², x <= 5."""
+    x = mp.sqrt(t)
+    return mp.bessely(0, x) - 2 / mp.pi * mp.log(x) * mp.besselj(0, x)
+
+
+@fit(0, 25, tolerance=1e-16)
+def Y1(t):
+    """(Y1(x) - (2 / pi) (log(x) J1(x) - 1 / x)) / x in t = x², x <= 5."""
+    x = mp.sqrt(t)
+    return (mp.bessely(1, x) - 2 / mp.pi * (mp.log(x) * mp.besselj(1, x) - 1 / x)) / x
+
+
+def hankel(order, t):
+    """sqrt(pi x / 2) exp(-i (x - (2n + 1) pi / 4)) (Jn(x) + i Yn(x)) = P + i Q / x."""
+    x = 1 / mp.sqrt(t)
+    phase = x - (2 * order + 1) * mp.pi / 4
+    return mp.sqrt(mp.pi * x / 2) * mp.expj(-phase) * mp.hankel1(order, x)
+
+
+@fit(0, 1 / 25)
+def HANKEL0_P(t):
+    """The modulus P of J0 and Y0 in t = 1 / x², x >= 5."""
+    return hankel(0, t).real
+
+
+@fit(0, 1 / 25)
+def HANKEL0_Q(t):
+    """The modulus Q of J0 and Y0 in t = 1 / x², x >= 5."""
+    return hankel(0, t).imag / mp.sqrt(t)
+
+
+@fit(0, 1 / 25)
+def HANKEL1_P(t):
+    """The modulus P of J1 and Y1 in t = 1 / x², x >= 5."""
+    return hankel(1, t).real
+
+
+@fit(0, 1 / 25)
+def HANKEL1_Q(t):
+    """The modulus Q of J1 and Y1 in t = 1 / x², x >= 5."""
+    return hankel(1, t).imag / mp.sqrt(t)
+
+
+AIRY_ZERO = mp.airyaizero(1)
+
+
+@fit(-2, 2)
+def AIRY(t):
+    """Ai(x) / (x - root) in t = x + 1, -3 <= x <= 1."""
+    x = t - 1
+    return mp.airyai(x) / (x - AIRY_ZERO)
+
+
+def airy_x(zeta):
+    return (3 * zeta / 2) ** (mp.mpf(2) / 3)
+
+
+@fit(0, 1.5)
+def AIRY_TAIL(t):
+    """2 sqrt(pi) x^(1/4) exp(z) Ai(x) in t = 1 / z, z = 2/3 x^(3/2), x >= 1."""
+    x = airy_x(1 / t)
+    return 2 * mp.sqrt(mp.pi) * mp.root(x, 4) * mp.exp(1 / t) * mp.airyai(x)
+
+
+def airy_modulus(t):
+    """sqrt(pi) x^(1/4) exp(i (z + pi / 4)) (Bi(-x) - i Ai(-x)) = F + i G / z."""
+    zeta = 1 / mp.sqrt(t)
+    x = airy_x(zeta)
+    value = mp.airybi(-x) - 1j * mp.airyai(-x)
+    return mp.sqrt(mp.pi) * mp.root(x, 4) * mp.expj(zeta + mp.pi / 4) * value
+
+
+@fit(0, 1 / 12)
+def AIRY_F(t):
+    """F in sqrt(pi) x^(1/4) Ai(-x) = F sin(c) - G / z cos(c), c = z + pi / 4, t = 1 / z²."""
+    return airy_modulus(t).real
+
+
+@fit(0, 1 / 12)
+def AIRY_G(t):
+    """G of the same formula, x >= 3."""
+    return airy_modulus(t).imag / mp.sqrt(t)
+
+
+@constants
+def ROOTS():
+    """The first zeros of digamma, J0, J1 and Ai, each as a float64 and what it leaves over."""
+    zeros = (DIGAMMA_ZERO, J0_ZERO, J1_ZERO, AIRY_ZERO)
+    return [(zero, zero - mp.mpf(float(zero))) for zero in zeros]
+
+
+def show(value, indent=0):
+    """Nested lists of numbers as the formatter would write them."""
+    pad = " " * indent
+    if not isinstance(value, (list, tuple)):
+        return f"{pad}{float(value)!r},"
+    return "\n".join([f"{pad}(", *(show(v, indent + 4) for v in value), f"{pad}),"])
+
+
+def main():
+    print('"""Coefficients of the special functions, highest power first: written by tools/fit.py.')
+    print('\nA rational function is a pair (numerator, denominator)."""')
+    for name, (formula, value) in TABLES.items():
+        print(f"\n# {formula}\n{name} = {show(value)[:-1]}")
+
+
+if __name__ == "__main__":
+    main()

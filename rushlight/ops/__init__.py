@@ -6,6 +6,7 @@ from rushlight.ops import (  # noqa: F401 - imported to register
     conversion,
     creation,
     movement,
+    random,
     reduce,
     transcendental,
 )

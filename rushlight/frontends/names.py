@@ -18,7 +18,7 @@ from opcode import opmap
 from types import FrameType, ModuleType
 from typing import NoReturn
 
-PACKAGES = {"torch": "rushlight"}
+PACKAGES = {"torch": "rushlight"}  # the most specific of ours first
 CHILD_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
 CHILD_VARIABLE = "RUSHLIGHT_SERVES"
 IMPORT_MACHINERY = ("<frozen importlib", os.path.dirname(importlib.__file__))
@@ -88,7 +88,7 @@ class Importer(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system returns what it finds in sys.modules afterwards: our own module.
-        importlib.import_module(str(native(module.__name__)))
+        sys.modules[module.__name__] = importlib.import_module(str(native(module.__name__)))
         for name, loaded in list(sys.modules.items()):
             alias = served(name)
             if alias is not None:

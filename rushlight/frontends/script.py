@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 
 from rushlight.errors import PACKAGE
-from rushlight.frontends.names import native
+from rushlight.frontends.names import IMPORT_MACHINERY, native
 
 
 class ProgramError(Exception):
@@ -104,7 +104,7 @@ def _from_user(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback from the first line of the user's on."""
     while traceback is not None:
         path = traceback.tb_frame.f_code.co_filename
-        if not path.startswith((PACKAGE, "<frozen importlib", os.path.dirname(importlib.__file__))):
+        if path != __file__ and not path.startswith(IMPORT_MACHINERY):
             break
         traceback = traceback.tb_next
     return traceback

@@ -164,9 +164,7 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     if e is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if isinstance(e, Node):
-        if e.pre_hooks is None:
-            e.pre_hooks = {}
-        return RemovableHandle(e.pre_hooks, lambda grads: (replaced(hook(grads[0]), grads[0]),))
+        return e.register_prehook(lambda grads: (replaced(hook(grads[0]), grads[0]),))
     if self._hooks is None:
         self._hooks = {}
     return RemovableHandle(self._hooks, hook)
@@ -189,7 +187,7 @@ def retain_grad(self: Tensor) -> None:
     if e is None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if isinstance(e, Node):
-        e.retained = weakref.ref(self)
+        e.retained, e.unusual = weakref.ref(self), True
 
 
 def retains_grad(self: Tensor) -> bool:

@@ -1,16 +1,19 @@
-"""Backward: one loop over the tape, newest node first."""
+"""Backward: one loop over the tape, newest node first.
+
+Unless the gradient is itself recorded (``create_graph``), gradients travel between nodes as bare
+arrays: rules that are plain arithmetic run on them directly, others get them wrapped.
+"""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import FREED, Node, Pick, RemovableHandle, Spec, edge, unpack
+from rushlight.autograd.tape import FREED, Node, Pick, Spec, edge, unpack
 from rushlight.tensor import Tensor, wrap
 
 
@@ -33,108 +36,180 @@ class Backward:
         self.create_graph = create_graph
         self.targets = None if targets is None else set(targets)
         self.accumulate = accumulate
+        self.passing: set[Any] = set()  # the nodes on a way to a target
         self.pending: dict[Any, Any] = {}  # edge → the gradient collected so far
         self.shared: set[Tensor] = set()  # leaves whose pending gradient others may hold too
         self.found: dict[Any, Tensor] = {}
 
     def run(self, roots: Sequence[tuple[Any, Tensor]]) -> dict[Any, Tensor]:
         """Sends the gradients of ``roots``, (edge, gradient) pairs, through the graph."""
-        pending = self.pending
         order, self.passing = reachable([e for e, _ in roots], self.targets)
         state = local.state
         before, state.grad = state.grad, self.create_graph
         try:
-            for e, g in roots:
-                if isinstance(e, Tensor):
-                    self.shared.add(e)
-                pending[e] = g if e not in pending else pending[e] + g
-            for node in order:
-                g = pending.pop(node, None)
-                if g is not None:
-                    self.step(node, g)
-            for e, g in pending.items():
-                if isinstance(e, Tensor) and (self.targets is None or e in self.targets):
-                    self.arrive(e, g)
+            with np.errstate(all="ignore"):
+                self.start(roots)
+                self.walk(order, state)
+                self.finish()
         finally:
             state.grad = before
         return self.found
 
-    def step(self, node: Node, g: Any) -> None:
-        """Turns the gradient of a node's result into those of its operands."""
+    def start(self, roots: Sequence[tuple[Any, Tensor]]) -> None:
+        for e, g in roots:
+            if isinstance(e, Tensor):
+                self.shared.add(e)
+            value = self.lower(g)
+            self.pending[e] = value if e not in self.pending else self.pending[e] + value
+
+    def walk(self, order: list[Node], state: Any) -> None:
+        """Turns the gradient of each node's result into those of its operands."""
+        pending, targets = self.pending, self.targets
+        gradients = recorded_gradients if self.create_graph else plain_gradients
+        deliver = self.deliver_recorded if self.create_graph else self.deliver
+        for node in order:
+            g = pending.pop(node, None)
+            if g is None:
+                continue
+            if node.unusual or targets is not None:
+                g = self.visit(node, g)
+                if g is None:
+                    continue
+            grads = gradients(node, g)
+            if not self.retain_graph and node.plan.keeps:
+                node.saved, node.outputs = FREED, None
+            if node.post_hooks:
+                grads = self.call_post_hooks(node, grads, g)
+            if state.anomaly:
+                check_anomaly(node, grads, state.anomaly_check)
+            deliver(node, g, grads)
+
+    def visit(self, node: Node, g: Any) -> Any:
+        """The gradient of a node that is watched or has several results; None ends here."""
         if node.parts is not None:
-            g = tuple([zeros(p) if s is None else s for s, p in zip(g, node.parts, strict=True)])
+            parts = zip(g, node.parts, strict=True)
+            g = tuple([self.lower(zeros(p)) if s is None else s for s, p in parts])
         if node.pre_hooks:
-            g = call_pre_hooks(node, g)
+            g = self.call_pre_hooks(node, g)
         if node.retained is not None:
-            retain(node.retained(), g)
+            retain(node.retained(), self.lift(g))
         if self.targets is not None and node in self.targets:
-            self.found[node] = g
+            self.found[node] = self.lift(g)
             if node not in self.passing:
-                return
+                return None
         if isinstance(node, Pick):
             self.fill_slot(node.edges[0], node.index, g)
-            return
-        grads = gradients(node, g)
-        if not self.retain_graph and node.saved is not FREED:
-            if node.outputs is not None or node.saved.count(None) != len(node.saved):
-                node.saved, node.outputs = FREED, None
-        if node.post_hooks:
-            grads = call_post_hooks(node, grads, g)
-        state = local.state
-        if state.anomaly:
-            check_anomaly(node, grads, state.anomaly_check)
+            return None
+        return g
+
+    def deliver(self, node: Node, g: Any, grads: list[tuple[int, Any]]) -> None:
+        """Adds the gradients (arrays) of a node's operands to what is pending for their edges."""
+        pending, edges = self.pending, node.edges
+        for i, r in grads:
+            e = edges[i]
+            if e is None or r is None:
+                continue
+            if isinstance(e, Node):
+                if r.shape != e.shape or r.dtype is not e.array_dtype:
+                    r = fit_array(r, e.shape, e.array_dtype, node)
+                pending[e] = r if e not in pending else pending[e] + r
+                continue
+            target = e._array
+            if r.shape != target.shape or r.dtype is not target.dtype:
+                r = fit_array(r, target.shape, target.dtype, node)
+            if e in pending:
+                pending[e] = pending[e] + r
+                self.shared.discard(e)
+            else:
+                pending[e] = r
+                if r is g or r.base is not None or not sole(r, grads, node):
+                    self.shared.add(e)
+
+    def deliver_recorded(self, node: Node, g: Any, grads: list[tuple[int, Any]]) -> None:
+        """:meth:`deliver` for gradients that are tensors with a history of their own."""
+        pending = self.pending
         for i, r in grads:
             e = node.edges[i]
-            if e is not None and r is not None:
-                self.deliver(e, r, node, g, grads)
-
-    def deliver(self, e: Any, r: Tensor, node: Node, g: Any, grads: list) -> None:
-        """Adds ``r`` to what is pending for the edge ``e``."""
-        array, pending = r._array, self.pending
-        if isinstance(e, Node):
-            if array.shape != e.shape or array.dtype is not e.array_dtype:
-                r = fit(r, e.shape, e.array_dtype, node)
+            if e is None or r is None:
+                continue
+            shape, kind = (
+                (e.shape, e.array_dtype)
+                if isinstance(e, Node)
+                else (e._array.shape, e._array.dtype)
+            )
+            if r._array.shape != shape or r._array.dtype is not kind:
+                r = fit(r, shape, kind, node)
             pending[e] = r if e not in pending else pending[e] + r
-            return
-        target = e._array
-        if array.shape != target.shape or array.dtype is not target.dtype:
-            r = fit(r, target.shape, target.dtype, node)
-        if e in pending:
-            pending[e] = pending[e] + r
-            self.shared.discard(e)
-            return
-        pending[e] = r
-        if r is g or r._base is not None or node.op is None or not sole(r, grads, node):
-            self.shared.add(e)
 
-    def fill_slot(self, parent: Node, index: int, g: Tensor) -> None:
+    def fill_slot(self, parent: Node, index: int, g: Any) -> None:
         slots = self.pending.get(parent)
         if slots is None:
             slots = self.pending[parent] = [None] * len(parent.parts or ())
         slots[index] = g if slots[index] is None else slots[index] + g
 
-    def arrive(self, leaf: Tensor, g: Tensor) -> None:
+    def finish(self) -> None:
+        for e, g in self.pending.items():
+            if isinstance(e, Tensor) and (self.targets is None or e in self.targets):
+                self.arrive(e, g)
+
+    def arrive(self, leaf: Tensor, g: Any) -> None:
         """A leaf's gradient is complete."""
         if leaf._hooks:
+            t = self.lift(g)
             for hook in tuple(leaf._hooks.values()):
-                g = replaced(hook(g), g)
+                t = replaced(hook(t), t)
+            self.shared.add(leaf)
+            g = self.lower(t)
         if self.targets is not None:
-            self.found[leaf] = g
+            self.found[leaf] = self.lift(g)
         if not self.accumulate:
             return
         grad = leaf._grad
         if self.create_graph:
             leaf._grad = g if grad is None else grad + g
         elif grad is None:
-            array = g._array
-            if leaf in self.shared or not array.flags.c_contiguous or not array.flags.owndata:
-                array = array.copy(order="C")
-            leaf._grad = wrap(array)
+            g = np.asarray(g)
+            if leaf in self.shared or not g.flags.c_contiguous or not g.flags.owndata:
+                g = g.copy(order="C")
+            leaf._grad = wrap(g)
         else:
-            grad.add_(g)
+            grad.add_(wrap(g))
         if leaf._accumulate_hooks:
             for hook in tuple(leaf._accumulate_hooks.values()):
                 hook(leaf)
+
+    def lift(self, g: Any) -> Any:
+        """A pending gradient as a tensor (or a tuple of tensors)."""
+        if self.create_graph:
+            return g
+        return tuple([wrap(part) for part in g]) if isinstance(g, tuple) else wrap(g)
+
+    def lower(self, t: Any) -> Any:
+        """A tensor (or a tuple of tensors) as a pending gradient."""
+        if self.create_graph:
+            return t
+        return tuple([part._array for part in t]) if isinstance(t, tuple) else t._array
+
+    def call_pre_hooks(self, node: Node, g: Any) -> Any:
+        grads = self.lift(g) if isinstance(g, tuple) else (self.lift(g),)
+        for hook in tuple((node.pre_hooks or {}).values()):
+            answer = hook(grads)
+            if answer is not None:
+                several = answer if isinstance(answer, tuple) else (answer,)
+                grads = tuple([replaced(a, b) for a, b in zip(several, grads, strict=True)])
+        return self.lower(grads if isinstance(g, tuple) else grads[0])
+
+    def call_post_hooks(
+        self, node: Node, grads: list[tuple[int, Any]], g: Any
+    ) -> list[tuple[int, Any]]:
+        by_operand = {i: None if r is None else self.lift(r) for i, r in grads}
+        inputs = tuple([by_operand.get(i) for i in range(len(node.edges))])
+        outputs = self.lift(g) if isinstance(g, tuple) else (self.lift(g),)
+        for hook in tuple((node.post_hooks or {}).values()):
+            answer = hook(inputs, outputs)
+            if answer is not None:
+                inputs = answer if isinstance(answer, tuple) else (answer,)
+        return [(i, None if r is None else self.lower(r)) for i, r in enumerate(inputs)]
 
 
 def reachable(
@@ -147,7 +222,9 @@ def reachable(
         node = stack.pop()
         if node not in seen:
             seen.add(node)
-            stack += [e for e in node.edges if isinstance(e, Node) and e not in seen]
+            for e in node.edges:
+                if isinstance(e, Node):
+                    stack.append(e)
     nodes = sorted(seen, key=_sequence, reverse=True)
     if targets is None:
         return nodes, seen
@@ -162,10 +239,35 @@ def _sequence(node: Node) -> int:
     return node.sequence
 
 
-def gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
-    """(operand number, gradient) for the operands of ``node``."""
+def plain_gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
+    """(operand number, gradient array) for the operands of ``node``, not recorded."""
+    plan = node.plan
     y, operands = unpack(node)
+    if node.op.arithmetic and g.itemsize > 2:
+        operands = [t._array if isinstance(t, Tensor) else t for t in operands]
+        if y is not None:
+            y = y._array
+        if plan.whole is None:
+            return [(i, rule(g, y, *operands)) for i, rule in plan.rules]
+        return [(0, plan.whole(g, y, *operands))]
+    g = tuple([wrap(part) for part in g]) if isinstance(g, tuple) else wrap(g)
+    attrs = node.attrs
+    if plan.whole is None:
+        return [(i, lowered(rule(g, y, *operands, **attrs))) for i, rule in plan.rules]
+    grads = plan.whole(g, y, *operands, **attrs)
+    if isinstance(grads, Tensor) or grads is None:
+        return [(0, lowered(grads))]
+    return [(i, lowered(r)) for i, r in enumerate(grads)]
+
+
+def lowered(t: Tensor | None) -> np.ndarray | None:
+    return None if t is None else t._array
+
+
+def recorded_gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
+    """(operand number, gradient) for the operands of ``node``, each with a history."""
     plan, attrs = node.plan, node.attrs
+    y, operands = unpack(node)
     if plan.whole is None:
         return [(i, rule(g, y, *operands, **attrs)) for i, rule in plan.rules]
     grads = plan.whole(g, y, *operands, **attrs)
@@ -174,25 +276,46 @@ def gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
     return list(enumerate(grads))
 
 
-def sole(r: Tensor, grads: list[tuple[int, Any]], node: Node) -> bool:
-    """Whether ``r`` was made by this step for one operand alone."""
-    return [x is r for _, x in grads].count(True) == 1 and not any([s is r for s in node.saved])
+def sole(r: Any, grads: list[tuple[int, Any]], node: Node) -> bool:
+    """Whether the array ``r`` was made by this step for one operand alone."""
+    if len(grads) > 1 and [x is r for _, x in grads].count(True) > 1:
+        return False
+    return not any([isinstance(s, Tensor) and s._array is r for s in node.saved])
+
+
+def fit_array(r: Any, shape: tuple[int, ...], kind: np.dtype, node: Node) -> np.ndarray:
+    """``r`` summed over broadcast dimensions and cast to an operand's dtype."""
+    if r.shape != shape:
+        lead = checked_lead(r.shape, shape, node)
+        dims = [i for i, n in enumerate(r.shape) if i < lead or (n != 1 and shape[i - lead] == 1)]
+        r = np.add.reduce(r, tuple(dims), keepdims=True).reshape(shape)
+    if r.dtype is not kind:
+        if r.dtype.kind == "c" and kind.kind != "c":
+            r = r.real
+        r = r.astype(kind, copy=False)
+    return r
 
 
 def fit(r: Tensor, shape: tuple[int, ...], kind: np.dtype, node: Node) -> Tensor:
-    """``r`` summed over broadcast dimensions and cast to an operand's dtype."""
+    """:func:`fit_array` for a gradient that is recorded."""
     if r._array.shape != shape:
-        if not is_expandable(shape, r._array.shape):
-            raise RuntimeError(
-                f"Function {node.name()} returned an invalid gradient - got {list(r.shape)} but "
-                f"expected shape compatible with {list(shape)}"
-            )
+        checked_lead(r._array.shape, shape, node)
         r = r.sum_to_size(shape)
     if r._array.dtype is not kind:
         if r._array.dtype.kind == "c" and kind.kind != "c":
             r = r.real
         r = r.to(dtypes.from_numpy(kind))
     return r
+
+
+def checked_lead(got: tuple[int, ...], shape: tuple[int, ...], node: Node) -> int:
+    """How many leading dimensions broadcasting ``shape`` to ``got`` adds; an error if it cannot."""
+    if not is_expandable(shape, got):
+        raise RuntimeError(
+            f"Function {node.name()} returned an invalid gradient - got {list(got)} but "
+            f"expected shape compatible with {list(shape)}"
+        )
+    return len(got) - len(shape)
 
 
 def is_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -224,32 +347,12 @@ def replaced(answer: Any, g: Any) -> Any:
     return answer
 
 
-def call_pre_hooks(node: Node, g: Any) -> Any:
-    grads = g if isinstance(g, tuple) else (g,)
-    for hook in tuple((node.pre_hooks or {}).values()):
-        answer = hook(grads)
-        if answer is not None:
-            grads = answer if isinstance(answer, tuple) else (answer,)
-            grads = tuple([replaced(a, b) for a, b in zip(grads, grads, strict=True)])
-    return grads if isinstance(g, tuple) else grads[0]
-
-
-def call_post_hooks(node: Node, grads: list[tuple[int, Any]], g: Any) -> list[tuple[int, Any]]:
-    by_operand = dict(grads)
-    inputs = tuple([by_operand.get(i) for i in range(len(node.edges))])
-    outputs = g if isinstance(g, tuple) else (g,)
-    for hook in tuple((node.post_hooks or {}).values()):
-        answer = hook(inputs, outputs)
-        if answer is not None:
-            inputs = answer if isinstance(answer, tuple) else (answer,)
-    return list(enumerate(inputs))
-
-
 def check_anomaly(node: Node, grads: list[tuple[int, Any]], check_nan: bool) -> None:
     """In anomaly mode: an error that names the forward line whose gradient is NaN."""
     for i, r in grads:
         if check_nan and r is not None and node.edges[i] is not None:
-            if r._array.dtype.kind in "fcV" and np.isnan(r._array).any():
+            array = r._array if isinstance(r, Tensor) else np.asarray(r)
+            if array.dtype.kind in "fcV" and np.isnan(array).any():
                 line = f" The forward call was at {node.where}." if node.where else ""
                 raise RuntimeError(
                     f"Function '{node.name()}' returned nan values in its {i}th output.{line}"

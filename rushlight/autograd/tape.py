@@ -49,6 +49,7 @@ class Node:
     post_hooks: dict[int, Callable] | None = None
     retained: weakref.ref | None = None  # the tensor that keeps its gradient
     where: str | None = None  # the user's line, in anomaly mode
+    unusual: bool = False  # has pre-hooks, a retained gradient or several results
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -79,11 +80,14 @@ class Node:
         """Calls ``hook(grad_outputs)`` before this node's backward."""
         if self.pre_hooks is None:
             self.pre_hooks = {}
+        self.unusual = True
         return RemovableHandle(self.pre_hooks, hook)
 
 
 class Pick(Node):
     """One of several results of a node; its gradient goes into that node's slot ``index``."""
+
+    unusual = True
 
     def __init__(self, node: Node, index: int, array: np.ndarray) -> None:
         self.edges = (node,)
@@ -158,7 +162,7 @@ class Plan:
     underscore are not kept, the rule gets their shape and dtype alone.
     """
 
-    __slots__ = ("keep", "keep_output", "rules", "whole")
+    __slots__ = ("keep", "keep_output", "keeps", "rules", "whole")
 
     def __init__(self, op: Any, needed: Sequence[bool]) -> None:
         self.whole = op.vjp
@@ -175,6 +179,7 @@ class Plan:
         ]
         self.keep_output = any(k[0] for k in keeps)
         self.keep = tuple(any(k[1 + i] for k in keeps) for i in range(len(needed)))
+        self.keeps = self.keep_output or any(self.keep)
 
 
 def _kept_parameters(rule: Callable, count: int) -> list[bool]:
@@ -302,6 +307,7 @@ def record_several(
     if len(chosen) == 1:
         chosen[0]._history = node
         return
+    node.unusual = True
     node.parts = tuple([Spec(y._array.shape, y._array.dtype) for y in chosen])
     for i, y in enumerate(chosen):
         if y._array.dtype.kind in "fcV":

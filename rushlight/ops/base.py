@@ -50,6 +50,7 @@ class Op:
     inplace: bool = False  # also Tensor.name_
     operands: tuple[str, ...] = ()
     differentiable: bool | tuple[int, ...] = True  # which of the results have gradients
+    arithmetic: bool = False  # its rules are operators alone: they also run on bare arrays
     result: Callable[..., Any] | None = None  # the named tuple of several results
     samples: Sequence[S] = ()
     errors: Sequence[Fails] = ()

@@ -153,7 +153,8 @@ class Binary(Elementwise, abstract=True):
     )
 
     def make(self) -> Callable[..., Any]:
-        self.binary = self.closure()
+        self.record_pair = pair_recorder(self)
+        self.binary, self.reflected = self.closure(), self.reflection()
         return self.public(self.binary)
 
     def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -189,15 +190,11 @@ class Binary(Elementwise, abstract=True):
         return write
 
     def installed(self, write: Callable[..., Any] | None) -> None:
-        symbol, binary = self.operator, self.binary
+        symbol = self.operator
         if not symbol:
             return
-
-        def reflected(self: Tensor, other: Any) -> Any:
-            return binary(other, self)
-
-        setattr(Tensor, f"__{symbol}__", binary)
-        setattr(Tensor, f"__r{symbol}__", reflected)
+        setattr(Tensor, f"__{symbol}__", self.binary)
+        setattr(Tensor, f"__r{symbol}__", self.reflected)
         if write is not None:
             setattr(Tensor, f"__i{symbol}__", write)
 
@@ -205,7 +202,7 @@ class Binary(Elementwise, abstract=True):
         """The eager path: two arrays of one dtype, or an array and a number of its category."""
         kernels = self.kernels = Kernels(self)
         differentiable = bool(self.differentiable)
-        detour, record_pair, name = self.detour, pair_recorder(self), self.name
+        detour, record_pair, name = self.detour, self.record_pair, self.name
 
         def binary(a: Any, b: Any) -> Any:
             kind = type(b)
@@ -234,6 +231,25 @@ class Binary(Elementwise, abstract=True):
             return t
 
         return binary
+
+    def reflection(self) -> Callable[[Any, Any], Any]:
+        """``number ∘ b``, with the tensor first as Python passes it."""
+        kernels, detour, record_pair = self.kernels, self.detour, self.record_pair
+        differentiable = bool(self.differentiable)
+
+        def reflected(b: Any, a: Any) -> Any:
+            y = b._array
+            if (type(a) is not float and type(a) is not int) or y.dtype.kind != "f" or y.itemsize == 2:
+                return detour(a, b)
+            state = local.state
+            z = state.run(kernels[y.dtype], array(a, y.dtype), y)
+            t = new(Tensor)
+            t._array = z if type(z) is ndarray else asarray(z)
+            if b._history is not None and differentiable and state.grad:
+                record_pair(t, a, b, None, b._history, state)
+            return t
+
+        return reflected
 
     def detour(self, a: Any, b: Any) -> Any:
         """Operands of different dtypes, numbers on the left or of another category, strangers."""

@@ -21,6 +21,7 @@ LAYERS = (
     ("kernels",),
     ("autograd.modes",),
     ("tensor",),
+    ("interop", "literals", "printing"),
     ("autograd",),
     ("ops",),
     ("graph",),

@@ -21,11 +21,8 @@ VIEW = "view"
 class Counter:
     """How often a storage was written to; one counter serves all views of the storage."""
 
-    __slots__ = ("site", "value")
-
-    def __init__(self) -> None:
-        self.value = 0
-        self.site = ""
+    value: int = 0
+    site: str = ""  # the user's line that wrote last
 
 
 class Size(tuple):

@@ -1,6 +1,7 @@
 """Automatic differentiation of the dynamic graph."""
 
 from rushlight.autograd.backward import backward, grad
+from rushlight.autograd.function import Function
 from rushlight.autograd.modes import (
     detect_anomaly,
     enable_grad,
@@ -12,6 +13,7 @@ from rushlight.autograd.modes import (
 )
 
 __all__ = [
+    "Function",
     "backward",
     "detect_anomaly",
     "enable_grad",

@@ -1,4 +1,4 @@
-"""Backward: one loop over the tape, newest node first.
+"""Backward: one loop over the tape, from the newest node to the oldest.
 
 Unless the gradient is itself recorded (``create_graph``), gradients travel between nodes as bare
 arrays: rules that are plain arithmetic run on them directly, others get them wrapped.
@@ -7,13 +7,14 @@ arrays: rules that are plain arithmetic run on them directly, others get them wr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import FREED, Node, Pick, Spec, edge, unpack
+from rushlight.autograd.tape import FREED, NO_ATTRS, Node, Pick, Spec, edge, unpack, unpack_arrays
 from rushlight.tensor import Tensor, wrap
 
 
@@ -36,66 +37,81 @@ class Backward:
         self.create_graph = create_graph
         self.targets = None if targets is None else set(targets)
         self.accumulate = accumulate
-        self.passing: set[Any] = set()  # the nodes on a way to a target
+        self.passing: set[Any] | None = None  # the edges on a way to a target
+        self.waiting: list[tuple[int, Node]] = []  # the nodes of pending, newest first
         self.pending: dict[Any, Any] = {}  # edge → the gradient collected so far
         self.shared: set[Tensor] = set()  # leaves whose pending gradient others may hold too
         self.found: dict[Any, Tensor] = {}
 
     def run(self, roots: Sequence[tuple[Any, Tensor]]) -> dict[Any, Tensor]:
         """Sends the gradients of ``roots``, (edge, gradient) pairs, through the graph."""
-        order, self.passing = reachable([e for e, _ in roots], self.targets)
+        if self.targets is not None:
+            self.passing = ways([e for e, _ in roots], self.targets)
         state = local.state
         before, state.grad = state.grad, self.create_graph
         try:
             with np.errstate(all="ignore"):
-                self.start(roots)
-                self.walk(order, state)
-                self.finish()
+                for e, g in roots:
+                    if isinstance(e, Tensor):
+                        self.shared.add(e)
+                    self.send(e, self.lower(g))
+                self.walk(state)
+                for leaf, g in self.pending.items():
+                    if self.targets is None or leaf in self.targets:
+                        self.arrive(leaf, g)
         finally:
             state.grad = before
         return self.found
 
-    def start(self, roots: Sequence[tuple[Any, Tensor]]) -> None:
-        for e, g in roots:
-            if isinstance(e, Tensor):
-                self.shared.add(e)
-            value = self.lower(g)
-            self.pending[e] = value if e not in self.pending else self.pending[e] + value
+    def walk(self, state: Any) -> None:
+        """Turns the gradient of each node's result into those of its operands, newest node first.
 
-    def walk(self, order: list[Node], state: Any) -> None:
-        """Turns the gradient of each node's result into those of its operands."""
-        pending, targets = self.pending, self.targets
+        A node is newer than all nodes it depends on, so when it is the newest one waiting, its
+        gradient is complete.
+        """
+        pending, waiting, targets = self.pending, self.waiting, self.targets
         gradients = recorded_gradients if self.create_graph else plain_gradients
         deliver = self.deliver_recorded if self.create_graph else self.deliver
-        for node in order:
-            g = pending.pop(node, None)
-            if g is None:
-                continue
+        keep_graph = self.retain_graph
+        while waiting:
+            node = heappop(waiting)[1]
+            g = pending.pop(node)
             if node.unusual or targets is not None:
                 g = self.visit(node, g)
                 if g is None:
                     continue
             grads = gradients(node, g)
-            if not self.retain_graph and node.plan.keeps:
-                node.saved, node.outputs = FREED, None
+            if node.plan.keeps and not keep_graph:
+                node.saved, node.outputs, node.attrs = FREED, None, NO_ATTRS
             if node.post_hooks:
                 grads = self.call_post_hooks(node, grads, g)
             if state.anomaly:
                 check_anomaly(node, grads, state.anomaly_check)
             deliver(node, g, grads)
 
+    def send(self, e: Any, r: Any) -> None:
+        """Adds ``r`` to what is pending for the edge ``e``."""
+        before = self.pending.get(e)
+        if before is not None:
+            self.pending[e] = before + r
+            return
+        self.pending[e] = r
+        if isinstance(e, Node):
+            heappush(self.waiting, (-e.sequence, e))
+
     def visit(self, node: Node, g: Any) -> Any:
         """The gradient of a node that is watched or has several results; None ends here."""
         if node.parts is not None:
             parts = zip(g, node.parts, strict=True)
-            g = tuple([self.lower(zeros(p)) if s is None else s for s, p in parts])
+            fill = node.materialize
+            g = tuple([self.lower(zeros(p)) if s is None and fill else s for s, p in parts])
         if node.pre_hooks:
             g = self.call_pre_hooks(node, g)
         if node.retained is not None:
             retain(node.retained(), self.lift(g))
         if self.targets is not None and node in self.targets:
             self.found[node] = self.lift(g)
-            if node not in self.passing:
+            if not any([e in (self.passing or ()) for e in node.edges]):
                 return None
         if isinstance(node, Pick):
             self.fill_slot(node.edges[0], node.index, g)
@@ -104,53 +120,57 @@ class Backward:
 
     def deliver(self, node: Node, g: Any, grads: list[tuple[int, Any]]) -> None:
         """Adds the gradients (arrays) of a node's operands to what is pending for their edges."""
-        pending, edges = self.pending, node.edges
+        pending, edges, passing = self.pending, node.edges, self.passing
         for i, r in grads:
             e = edges[i]
             if e is None or r is None:
                 continue
             if isinstance(e, Node):
+                if passing is not None and e not in passing:
+                    continue
                 if r.shape != e.shape or r.dtype is not e.array_dtype:
                     r = fit_array(r, e.shape, e.array_dtype, node)
-                pending[e] = r if e not in pending else pending[e] + r
+                before = pending.get(e)
+                if before is None:
+                    pending[e] = r
+                    heappush(self.waiting, (-e.sequence, e))
+                else:
+                    pending[e] = before + r
                 continue
             target = e._array
             if r.shape != target.shape or r.dtype is not target.dtype:
                 r = fit_array(r, target.shape, target.dtype, node)
-            if e in pending:
-                pending[e] = pending[e] + r
-                self.shared.discard(e)
-            else:
+            before = pending.get(e)
+            if before is None:
                 pending[e] = r
                 if r is g or r.base is not None or not sole(r, grads, node):
                     self.shared.add(e)
+            else:
+                pending[e] = before + r
+                self.shared.discard(e)
 
     def deliver_recorded(self, node: Node, g: Any, grads: list[tuple[int, Any]]) -> None:
         """:meth:`deliver` for gradients that are tensors with a history of their own."""
-        pending = self.pending
         for i, r in grads:
             e = node.edges[i]
             if e is None or r is None:
                 continue
-            shape, kind = (
-                (e.shape, e.array_dtype)
-                if isinstance(e, Node)
-                else (e._array.shape, e._array.dtype)
-            )
+            if isinstance(e, Node):
+                if self.passing is not None and e not in self.passing:
+                    continue
+                shape, kind = e.shape, e.array_dtype
+            else:
+                shape, kind = e._array.shape, e._array.dtype
             if r._array.shape != shape or r._array.dtype is not kind:
                 r = fit(r, shape, kind, node)
-            pending[e] = r if e not in pending else pending[e] + r
+            self.send(e, r)
 
     def fill_slot(self, parent: Node, index: int, g: Any) -> None:
         slots = self.pending.get(parent)
         if slots is None:
             slots = self.pending[parent] = [None] * len(parent.parts or ())
+            heappush(self.waiting, (-parent.sequence, parent))
         slots[index] = g if slots[index] is None else slots[index] + g
-
-    def finish(self) -> None:
-        for e, g in self.pending.items():
-            if isinstance(e, Tensor) and (self.targets is None or e in self.targets):
-                self.arrive(e, g)
 
     def arrive(self, leaf: Tensor, g: Any) -> None:
         """A leaf's gradient is complete."""
@@ -182,13 +202,15 @@ class Backward:
         """A pending gradient as a tensor (or a tuple of tensors)."""
         if self.create_graph:
             return g
-        return tuple([wrap(part) for part in g]) if isinstance(g, tuple) else wrap(g)
+        return lifted(g)
 
     def lower(self, t: Any) -> Any:
         """A tensor (or a tuple of tensors) as a pending gradient."""
         if self.create_graph:
             return t
-        return tuple([part._array for part in t]) if isinstance(t, tuple) else t._array
+        if isinstance(t, tuple):
+            return tuple([None if part is None else part._array for part in t])
+        return t._array
 
     def call_pre_hooks(self, node: Node, g: Any) -> Any:
         grads = self.lift(g) if isinstance(g, tuple) else (self.lift(g),)
@@ -212,10 +234,8 @@ class Backward:
         return [(i, None if r is None else self.lower(r)) for i, r in enumerate(inputs)]
 
 
-def reachable(
-    starts: Sequence[Any], targets: set[Any] | None
-) -> tuple[list[Node], set[Any]]:
-    """The nodes from ``starts`` down, newest first, and those on a way to ``targets``, if given."""
+def ways(starts: Sequence[Any], targets: set[Any]) -> set[Any]:
+    """The nodes below ``starts`` that lie on a way to ``targets``, and the targets."""
     seen: set[Any] = set()
     stack = [e for e in starts if isinstance(e, Node)]
     while stack:
@@ -225,14 +245,11 @@ def reachable(
             for e in node.edges:
                 if isinstance(e, Node):
                     stack.append(e)
-    nodes = sorted(seen, key=_sequence, reverse=True)
-    if targets is None:
-        return nodes, seen
-    passing: set[Any] = set()
-    for node in reversed(nodes):
-        if any([e in passing or e in targets for e in node.edges]):
+    passing = set(targets)
+    for node in sorted(seen, key=_sequence):
+        if any([e in passing for e in node.edges]):
             passing.add(node)
-    return [node for node in nodes if node in passing or node in targets], passing
+    return passing
 
 
 def _sequence(node: Node) -> int:
@@ -242,15 +259,13 @@ def _sequence(node: Node) -> int:
 def plain_gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
     """(operand number, gradient array) for the operands of ``node``, not recorded."""
     plan = node.plan
-    y, operands = unpack(node)
-    if node.op.arithmetic and g.itemsize > 2:
-        operands = [t._array if isinstance(t, Tensor) else t for t in operands]
-        if y is not None:
-            y = y._array
+    if plan.arithmetic and g.itemsize > 2:
+        y, operands = unpack_arrays(node)
         if plan.whole is None:
             return [(i, rule(g, y, *operands)) for i, rule in plan.rules]
         return [(0, plan.whole(g, y, *operands))]
-    g = tuple([wrap(part) for part in g]) if isinstance(g, tuple) else wrap(g)
+    y, operands = unpack(node)
+    g = lifted(g)
     attrs = node.attrs
     if plan.whole is None:
         return [(i, lowered(rule(g, y, *operands, **attrs))) for i, rule in plan.rules]
@@ -258,6 +273,13 @@ def plain_gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
     if isinstance(grads, Tensor) or grads is None:
         return [(0, lowered(grads))]
     return [(i, lowered(r)) for i, r in enumerate(grads)]
+
+
+def lifted(g: Any) -> Any:
+    """An array (or a tuple of arrays, None where there is none) as a tensor."""
+    if isinstance(g, tuple):
+        return tuple([None if part is None else wrap(part) for part in g])
+    return wrap(g)
 
 
 def lowered(t: Tensor | None) -> np.ndarray | None:

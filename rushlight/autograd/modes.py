@@ -29,9 +29,19 @@ class State:
         self.inference = False
         self.anomaly = False
         self.anomaly_check = True
-        context = contextvars.Context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
+        self.run = quiet_context().run
+
+
+def quiet_context() -> contextvars.Context:
+    """A context in which NumPy's floating-point exceptions stay silent."""
+    context = contextvars.Context()
+    context.run(np.seterr, all="ignore")
+    return context
+
+
+run_quietly = quiet_context().run
+"""``State.run`` without looking up the thread, for the hottest calls: it raises ``RuntimeError``
+if another thread is just inside it, and the caller then takes its own thread's ``run``."""
 
 
 class Local(threading.local):

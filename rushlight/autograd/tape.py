@@ -34,7 +34,6 @@ class Node:
     a user looks at becomes a ``MulBackward0``, see :func:`named`.
     """
 
-    op: Any = None
     plan: Plan
     edges: tuple[Any, ...] = ()
     saved: tuple[Any, ...] = ()  # operands that backward needs; else None, or a Spec if edgeless
@@ -49,7 +48,12 @@ class Node:
     post_hooks: dict[int, Callable] | None = None
     retained: weakref.ref | None = None  # the tensor that keeps its gradient
     where: str | None = None  # the user's line, in anomaly mode
+    materialize: bool = True  # results that were not used get zeros, else None
     unusual: bool = False  # has pre-hooks, a retained gradient or several results
+
+    @property
+    def op(self) -> Any:
+        return self.plan.op
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -147,12 +151,13 @@ class Spec(NamedTuple):
         return dtypes.from_numpy(self.array_dtype)
 
 
-class Kept(NamedTuple):
+class Kept:
     """A result kept for backward: without the tensor, which would be a reference cycle."""
 
-    array: np.ndarray
-    counter: Counter
-    version: int
+    __slots__ = ("array", "counter", "version")
+
+    def __init__(self, array: np.ndarray, counter: Counter, version: int) -> None:
+        self.array, self.counter, self.version = array, counter, version
 
 
 class Plan:
@@ -162,9 +167,11 @@ class Plan:
     underscore are not kept, the rule gets their shape and dtype alone.
     """
 
-    __slots__ = ("keep", "keep_output", "keeps", "rules", "whole")
+    __slots__ = ("arithmetic", "keep", "keep_output", "keeps", "kept", "op", "rules", "whole")
 
     def __init__(self, op: Any, needed: Sequence[bool]) -> None:
+        self.op = op
+        self.arithmetic = op.arithmetic
         self.whole = op.vjp
         self.rules: tuple[tuple[int, Callable], ...] = ()
         if self.whole is None:
@@ -179,6 +186,7 @@ class Plan:
         ]
         self.keep_output = any(k[0] for k in keeps)
         self.keep = tuple(any(k[1 + i] for k in keeps) for i in range(len(needed)))
+        self.kept = tuple(i for i, kept in enumerate(self.keep) if kept)
         self.keeps = self.keep_output or any(self.keep)
 
 
@@ -241,7 +249,6 @@ def link(
     except KeyError:
         plan = op.plans[needed] = Plan(op, needed)
     node = new(Node)
-    node.op = op
     node.plan = plan
     node.edges = edges
     node.saved = saved = tuple(
@@ -318,22 +325,10 @@ def unpack(node: Node) -> tuple[Any, list[Any]]:
     """The results and operands a node kept, checked to be as they were when it was recorded."""
     saved = node.saved
     if saved is FREED:
-        raise RuntimeError(
-            "Trying to backward through the graph a second time (or directly access saved tensors "
-            "after they have already been freed). Saved intermediate values of the graph are freed "
-            "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
-            f"to backward through the graph a second time. [{node.name()}]"
-        )
-    versions = node.versions
-    operands: list[Any] = []
-    for i, t in enumerate(saved):
-        if t is None:
-            t = node.edges[i]
-        elif isinstance(t, Tensor):
-            c = t._counter
-            if c is not None and c.value != (0 if versions is None else versions[i]):
-                raise modified(node, t._array, c, 0 if versions is None else versions[i])
-        operands.append(t)
+        raise freed(node)
+    operands = [node.edges[i] if t is None else t for i, t in enumerate(saved)]
+    for i in node.plan.kept:
+        check_version(node, i)
     kept = node.outputs
     if kept is None:
         return None, operands
@@ -348,6 +343,44 @@ def unpack(node: Node) -> tuple[Any, list[Any]]:
             history = Pick(node, list(chosen).index(i), k.array)
         results.append(restore(node, k, history))
     return tuple(results), operands
+
+
+def unpack_arrays(node: Node) -> tuple[Any, list[Any]]:
+    """:func:`unpack` for rules that run on arrays: one result, operands as arrays or numbers."""
+    saved, operands = node.saved, list(node.edges)
+    if saved is FREED:
+        raise freed(node)
+    for i in node.plan.kept:
+        t = saved[i]
+        if isinstance(t, Tensor):
+            if t._counter is not None:
+                check_version(node, i)
+            t = t._array
+        operands[i] = t
+    kept = node.outputs
+    if kept is None:
+        return None, operands
+    if kept.counter.value != kept.version:
+        raise modified(node, kept.array, kept.counter, kept.version)
+    return kept.array, operands
+
+
+def check_version(node: Node, i: int) -> None:
+    """An error if the kept operand ``i`` was written to since it was recorded."""
+    t = node.saved[i]
+    if isinstance(t, Tensor) and t._counter is not None:
+        expected = 0 if node.versions is None else node.versions[i]
+        if t._counter.value != expected:
+            raise modified(node, t._array, t._counter, expected)
+
+
+def freed(node: Node) -> RuntimeError:
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        "after they have already been freed). Saved intermediate values of the graph are freed "
+        "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
+        f"to backward through the graph a second time. [{node.name()}]"
+    )
 
 
 def restore(node: Node, kept: Kept, history: Node | None) -> Tensor:

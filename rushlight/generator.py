@@ -1,0 +1,169 @@
+"""The stream of random words, equal to PyTorch's on the CPU: one seed, one stream in both.
+
+What the words become is in :mod:`rushlight.kernels.distributions`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+DEFAULT_SEED = 67280421310721
+
+_LENGTH = 624  # words of state
+
+# The bytes of PyTorch's own state, by which either library can continue the other's stream.
+_STATE = np.dtype(
+    [
+        ("seed", np.uint64),
+        ("left", np.int32),
+        ("seeded", np.int32),
+        ("next", np.uint64),
+        ("words", np.uint64, _LENGTH),
+        ("unused_x", np.float64),
+        ("normal", np.float64),
+        ("unused_rho", np.float64),
+        ("has_normal", np.int64),
+        ("unused_float", np.int64),
+    ]
+)
+
+
+class Generator:
+    """A stream of random words: the 32-bit Mersenne Twister, seeded in its standard way.
+
+    ``spare_normal`` is the second half of a pair of normal samples whose first was asked for alone.
+
+    >>> generator = Generator().manual_seed(0)
+    >>> generator.fractions(3, np.float32)
+    array([0.4962566 , 0.7682218 , 0.08847743], dtype=float32)
+    """
+
+    __slots__ = ("_bits", "_bulk", "_legacy", "_seed", "device", "spare_normal")
+
+    def __init__(self, device: Any = "cpu") -> None:
+        if str(device).partition(":")[0] != "cpu":
+            raise RuntimeError(f"Generator: there is no device {str(device)!r}, only 'cpu'")
+        self.device = device
+        self._bits = np.random.MT19937()
+        self._bulk = np.random.Generator(self._bits)
+        self._legacy = np.random.RandomState(self._bits)  # the only door to the standard seeding
+        self.manual_seed(DEFAULT_SEED)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of ``seed``, which may be -2**63 to 2**64 - 1; -1 means 2**64 - 1.
+
+        >>> Generator().manual_seed(-1).initial_seed()
+        18446744073709551615
+        """
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError(
+                "Overflow when unpacking long long: manual_seed expects a seed from -2**63 to "
+                f"2**64 - 1, but got {seed}"
+            )
+        self._seed = int(seed) % 2**64
+        self._legacy.seed(self._seed % 2**32)
+        self.spare_normal: float | None = None
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed that started this stream."""
+        return self._seed
+
+    def seed(self) -> int:
+        """Start a stream that nobody can foresee, and return its seed."""
+        return self.manual_seed(int.from_bytes(os.urandom(8), "little") >> 11).initial_seed()
+
+    def get_state(self) -> np.ndarray:
+        """The position in the stream, as bytes."""
+        twister = self._bits.state["state"]
+        state = np.zeros(1, _STATE)
+        state["seed"] = self._seed
+        state["seeded"] = 1
+        state["left"] = _LENGTH + 1 - twister["pos"]
+        state["next"] = twister["pos"] % _LENGTH
+        state["words"] = twister["key"]
+        if self.spare_normal is not None:
+            state["normal"], state["has_normal"] = self.spare_normal, 1
+        return state.view(np.uint8)
+
+    def set_state(self, new_state: np.ndarray) -> Generator:
+        """Continue from a position that :meth:`get_state` gave, here or in PyTorch.
+
+        >>> generator = Generator().manual_seed(7)
+        >>> state = generator.get_state()
+        >>> first = generator.words(3)
+        >>> bool((generator.set_state(state).words(3) == first).all())
+        True
+        """
+        if not isinstance(new_state, np.ndarray) or new_state.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if new_state.size != _STATE.itemsize:
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} but found the input "
+                f"RNG state size to be {new_state.size}"
+            )
+        state = new_state.flatten().view(_STATE)[0]
+        valid = state["seeded"] == 1 and 0 < state["left"] <= _LENGTH and state["next"] <= _LENGTH
+        if not valid:
+            raise RuntimeError("Invalid mt19937 state")
+        self._bits.state = {
+            "bit_generator": "MT19937",
+            "state": {
+                "key": state["words"].astype(np.uint32),
+                "pos": _LENGTH + 1 - int(state["left"]),
+            },
+        }
+        self._seed = int(state["seed"])
+        self.spare_normal = float(state["normal"]) if state["has_normal"] else None
+        return self
+
+    def clone_state(self) -> Generator:
+        """A generator that continues from here on its own."""
+        return _restored(self.device, self.get_state())
+
+    def get_offset(self) -> int:
+        """Only the counter-based generators of other devices have an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> Generator:
+        """Only the counter-based generators of other devices have an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.device, self.get_state())
+
+    def words(self, count: int) -> np.ndarray:
+        """The next ``count`` words, as uint32."""
+        if count < 1 << 14:  # the raw call starts sooner, the bulk call runs faster
+            return self._bits.random_raw(count).astype(np.uint32)
+        return self._bulk.integers(0, 1 << 32, count, np.uint32)
+
+    def long_words(self, count: int) -> np.ndarray:
+        """The next ``count`` pairs of words, as uint64; the first word is the high half."""
+        if count < 1 << 13:
+            words = self._bits.random_raw(2 * count)
+            return words[0::2] << np.uint64(32) | words[1::2]
+        return self._bulk.integers(0, 1 << 64, count, np.uint64)
+
+    def fractions(self, count: int, dtype: Any) -> np.ndarray:
+        """The next ``count`` numbers in [0, 1): 24 bits each as float32, 53 as float64."""
+        if dtype == np.float32:
+            words = self.words(count)
+            words &= np.uint32((1 << 24) - 1)
+            fractions = words.view(np.int32).astype(np.float32)
+            fractions *= np.float32(2.0**-24)
+        else:
+            words = self.long_words(count)
+            words &= np.uint64((1 << 53) - 1)
+            fractions = words.view(np.int64).astype(np.float64)
+            fractions *= np.float64(2.0**-53)
+        return fractions
+
+
+def _restored(device: Any, state: np.ndarray) -> Generator:
+    return Generator(device).set_state(state)

@@ -1,0 +1,126 @@
+"""The Box-Muller transform: uniform numbers in blocks of 16 become normal ones.
+
+PyTorch's AVX2 kernel computes it in float32 with the polynomials of the Cephes library. They are
+followed here step by step, so that the samples are the same on every machine, and PyTorch's up to
+2 units in the last place (all but 1 in 500 are equal).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .multiply_add import multiply_add
+
+Floats = NDArray[np.float32]
+
+# The temporaries of one piece stay in the second-level cache.
+_PIECE = 1 << 16
+
+_OCTET = np.dtype("V32")  # eight float32 values that move as one
+
+
+def box_muller(values: NDArray[Any]) -> None:
+    """Replace numbers from [0, 1), in blocks of 8 ``u`` and 8 ``v``, by standard normal samples.
+
+    ``sqrt(-2 log(1 - u)) * (cos, sin)(2 pi v)``
+
+    >>> values = np.linspace(0, 0.9, 16)
+    >>> box_muller(values)
+    >>> values[3].round(4), values[11].round(4)
+    (np.float64(-0.3376), np.float64(-0.5319))
+    """
+    transform = _in_float32 if values.dtype == np.float32 else _in_float64
+    for start in range(0, len(values), _PIECE):
+        transform(values[start : start + _PIECE])
+
+
+def _in_float64(values: NDArray[np.float64]) -> None:
+    u, v = values.reshape(-1, 2, 8).swapaxes(0, 1)
+    radius = np.sqrt(-2 * np.log(1 - u))
+    angle = 2 * math.pi * v
+    u[...] = radius * np.cos(angle)
+    v[...] = radius * np.sin(angle)
+
+
+def _in_float32(values: Floats) -> None:
+    octets = values.view(_OCTET)
+    u, v = (octets[start::2].copy().view(np.float32) for start in (0, 1))
+    radius = _log(_ONE - u)
+    radius *= _MINUS_TWO
+    np.sqrt(radius, out=radius)
+    cos, sin = _cos_sin(v)
+    cos *= radius
+    sin *= radius
+    octets[0::2], octets[1::2] = cos.view(_OCTET), sin.view(_OCTET)
+
+
+def _constants(dtype: type, *values: float) -> list[NDArray[Any]]:
+    """Numbers as arrays without dimensions, with which NumPy's operators start soonest."""
+    return [np.array(value, dtype) for value in values]
+
+
+_ONE, _HALF, _FOUR, _MINUS_TWO, _TURN = _constants(np.float32, 1, 0.5, 4, -2, 2 * math.pi)
+_QUARTER_TURN = _constants(np.float32, 1.5703125, 4.837512969970703e-4, 7.549789954891882e-8)
+_LN2_HIGH, _LN2_LOW = _constants(np.float32, 0.693359375, -2.12194440e-4)
+_SQRT_HALF_BITS = np.array(math.sqrt(0.5), np.float32).view(np.int32)
+_I1, _I2, _EXPONENT_SHIFT, _SIGN_SHIFT = _constants(np.int32, 1, 2, 23, 30)
+# Minimax coefficients, highest power first.
+_LOG = _constants(
+    np.float32,
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+    -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
+_COS = _constants(np.float32, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_SIN = _constants(np.float32, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+
+
+def _polynomial(coefficients: list[Floats], x: Floats) -> Floats:
+    """``(… (c0 x + c1) x + …) x``: there is no constant term."""
+    y = x * coefficients[0]
+    for c in coefficients[1:]:
+        y += c
+        y *= x
+    return y
+
+
+def _log(x: Floats) -> Floats:
+    """``log(m 2^e) = log(m) + e log(2)``, with m from sqrt(1/2) to sqrt(2)."""
+    bits = x.view(np.int32)
+    exponent = (bits - _SQRT_HALF_BITS) >> _EXPONENT_SHIFT
+    x = (bits - (exponent << _EXPONENT_SHIFT)).view(np.float32) - _ONE
+    x2 = x * x
+    e = exponent.astype(np.float32)
+    y = _polynomial(_LOG, x)
+    y *= x2
+    y += e * _LN2_LOW
+    y -= x2 * _HALF
+    x += y
+    x += e * _LN2_HIGH
+    return x
+
+
+def _cos_sin(turns: Floats) -> tuple[Floats, Floats]:
+    """Cosine and sine of ``2 pi turns``, from those of the distance to the nearest quarter turn."""
+    quarter = (turns * _FOUR + _HALF).astype(np.int32)
+    n = quarter.astype(np.float32)
+    x = turns * _TURN
+    for part in _QUARTER_TURN:
+        x -= n * part
+    x2 = x * x
+    cos = _polynomial(_COS, x2)
+    cos *= x2
+    cos -= x2 * _HALF
+    cos += _ONE
+    sin = multiply_add(_polynomial(_SIN, x2), x, x)  # the one step whose rounding shows
+    # An odd number of quarters exchanges the two; bit 1 of the number is the sign.
+    cos_bits, sin_bits = cos.view(np.int32), sin.view(np.int32)
+    exchange = (cos_bits ^ sin_bits) & -(quarter & _I1)
+    cos_bits ^= exchange
+    sin_bits ^= exchange
+    sin_bits ^= (quarter & _I2) << _SIGN_SHIFT
+    cos_bits ^= (quarter + _I1 & _I2) << _SIGN_SHIFT
+    return cos, sin

@@ -25,8 +25,8 @@ _STATE = np.dtype(
         ("unused_x", np.float64),
         ("normal", np.float64),
         ("unused_rho", np.float64),
-        ("has_normal", np.int64),
-        ("unused_float", np.int64),
+        ("has_normal", np.int32),
+        ("unused_float", np.int32, 3),
     ]
 )
 

@@ -1,0 +1,307 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.kernels import special as kernels
+from rushlight.kernels.select import choose
+from rushlight.ops.base import axis, composite, need_tensor, ops
+from rushlight.ops.elementwise import Formula, masked
+from rushlight.ops.families import Unary, conjugate
+from rushlight.ops.samples import Fails, S, T, unary_samples
+from rushlight.tensor import Tensor
+
+ZERO = {np.dtype(kind): np.zeros((), kind) for kind in (np.float32, np.float64)}
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not float", 1.5)
+
+
+class Relu(Unary):
+    """The larger of the element and zero.
+
+    >>> rl.relu(rl.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+
+    kinds = "if"
+    arithmetic = True
+    samples = [S(T(3, 4, distinct=True)), *unary_samples()]
+    errors = [*Unary.errors, Fails(RuntimeError, "Boolean inputs", T(2, dtype=dtypes.bool_))]
+
+    def kernel(self, numpy_dtype: np.dtype) -> Any:
+        if numpy_dtype.kind == "b":
+            raise RuntimeError("Boolean inputs not supported for relu")
+        return super().kernel(numpy_dtype)
+
+    def eager(self, x):
+        return np.maximum(x, ZERO.get(x.dtype, 0))
+
+    def vjp(self, g, y, _x):
+        return masked(y > 0, g)
+
+
+class Sigmoid(Unary):
+    """``1 / (1 + exp(-x))``, element by element.
+
+    >>> rl.sigmoid(rl.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
+
+    floats = True
+    arithmetic = True
+    samples = unary_samples(-4, 4)
+
+    def eager(self, x):
+        y = np.negative(x)
+        if not x.ndim:
+            return 1 / (1 + np.exp(y))
+        np.exp(y, y)
+        y += 1
+        return np.reciprocal(y, y)
+
+    def vjp(self, g, y, _x):
+        return g * conjugate((1 - y) * y)
+
+
+class Logit(Formula):
+    """The inverse of :func:`sigmoid`: ``log(x / (1 - x))``, of x clamped to [eps, 1 - eps].
+
+    >>> rl.logit(rl.tensor([0.5, 0.9]))
+    tensor([0.0000, 2.1972])
+    """
+
+    kinds = "bif"
+    floats = True
+    samples = [*unary_samples(0.1, 0.9), S(T(3, 4, low=0, high=1), eps=0.2)]
+    errors = [NOT_A_TENSOR]
+
+    def check(self, input: Tensor, eps: float | None = None) -> Any:
+        return (need_tensor("logit", input),), {"eps": eps}
+
+    def eager(self, x, *, eps):
+        return kernels.logit(x, eps)
+
+    def vjp(self, g, _y, x, *, eps):
+        slope = g / (x * (1 - x))
+        if eps is None or eps < 0:
+            return ops.where((x < 0) | (x > 1), math.nan, slope)
+        return masked((x >= eps) & (x <= 1 - eps), slope)
+
+
+class Softmax(Formula):
+    """``exp(x) / sum(exp(x))`` along ``dim``; ``dtype`` converts first.
+
+    >>> rl.softmax(rl.tensor([[0.0, 0.0], [0.0, 1.0]]), dim=1)
+    tensor([[0.5000, 0.5000],
+            [0.2689, 0.7311]])
+    """
+
+    kinds = "f"
+    inplace = False
+    samples = [S(T(3, 4), 1), S(T(2, 3, 4), dim=-2), S(T(), 0), S(T(0, 3), 1), S(T(2, 0), 1)]
+    errors = [
+        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
+        Fails(NotImplementedError, "not implemented for 'Long'", T(3, dtype=dtypes.int64), 0),
+    ]
+
+    def check(self, input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Any:
+        return along("softmax", input, dim, dtype)
+
+    def eager(self, x, *, dim):
+        y = above_maximum(x, dim)
+        np.exp(y, y)
+        y /= np.add.reduce(y, dim, keepdims=True)
+        return y
+
+    def vjp(self, g, y, _x, *, dim):
+        return y * (g - (g * y).sum(dim, keepdim=True))
+
+
+class LogSoftmax(Formula):
+    """``log(softmax(x))`` along ``dim``, without overflow; ``dtype`` converts first.
+
+    >>> rl.log_softmax(rl.tensor([0.0, 1.0]), dim=0)
+    tensor([-1.3133, -0.3133])
+    """
+
+    kinds = "f"
+    inplace = False
+    samples = [S(T(3, 4), 1), S(T(2, 3, 4), dim=-2), S(T(), 0), S(T(0, 3), 1), S(T(2, 0), 1)]
+    errors = [
+        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
+        Fails(NotImplementedError, "not implemented for 'Long'", T(3, dtype=dtypes.int64), 0),
+    ]
+
+    def check(self, input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Any:
+        return along("log_softmax", input, dim, dtype)
+
+    def eager(self, x, *, dim):
+        y = above_maximum(x, dim)
+        y -= np.log(np.add.reduce(np.exp(y), dim, keepdims=True))
+        return y
+
+    def vjp(self, g, y, _x, *, dim):
+        return g - y.exp() * g.sum(dim, keepdim=True)
+
+
+def along(op: str, input: Any, dim: int, dtype: dtypes.dtype | None) -> Any:
+    x = need_tensor(op, input)
+    if dtype is not None:
+        x = x.to(dtype)
+    d = axis(dim, x.ndim)
+    return (x,), {"dim": (d,) if x.ndim else ()}
+
+
+def above_maximum(x: np.ndarray, dim: tuple[int, ...]) -> np.ndarray:
+    """A new array: x minus its maximum along ``dim``, so that exp(·) is at most 1."""
+    if not x.size:
+        return x.copy()
+    return np.asarray(x - np.maximum.reduce(x, dim, keepdims=True))
+
+
+class Threshold(Formula):
+    """Elements above ``threshold``, and ``value`` in place of the others.
+
+    >>> rl.threshold(rl.tensor([0.5, 2.0]), 1, 20)
+    tensor([20.,  2.])
+    """
+
+    method = False
+    kinds = "if"
+    samples = [S(T(3, 4), 0.5, 3), S(T(), 0, -1), S(T(0), 0, 0)]
+    errors = [Fails(TypeError, "must be Tensor, not float", 1.5, 0, 0)]
+
+    def check(self, input: Tensor, threshold: float, value: float) -> Any:
+        return (need_tensor("threshold", input),), {"threshold": threshold, "value": value}
+
+    def eager(self, x, *, threshold, value):
+        return choose(x <= threshold, np.array(value, x.dtype), x)
+
+    def vjp(self, g, _y, x, *, threshold, value):
+        return ops.where(x <= threshold, 0, g)
+
+
+class Hardshrink(Formula):
+    """Elements outside [-lambd, lambd], and 0 inside.
+
+    >>> rl.hardshrink(rl.tensor([0.3, 1.0, -1.0]))
+    tensor([ 0.,  1., -1.])
+    """
+
+    kinds = "f"
+    inplace = False
+    samples = [S(T(3, 4)), S(T(3, 4), lambd=1.0), S(T()), S(T(0))]
+    errors = [NOT_A_TENSOR]
+
+    def check(self, input: Tensor, lambd: float = 0.5) -> Any:
+        return (need_tensor("hardshrink", input),), {"lambd": lambd}
+
+    def eager(self, x, *, lambd):
+        return choose(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
+
+    def vjp(self, g, _y, x, *, lambd):
+        return ops.where(x.abs() <= lambd, 0, g)
+
+
+class Celu(Formula):
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``.
+
+    >>> rl.celu(rl.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+
+    method = False
+    kinds = "f"
+    samples = [S(T(3, 4)), S(T(3, 4), alpha=0.5), S(T()), S(T(0))]
+    errors = [NOT_A_TENSOR, Fails(RuntimeError, "ZeroDivisionError: alpha", T(2), alpha=0)]
+
+    def check(self, input: Tensor, alpha: float = 1.0) -> Any:
+        if alpha == 0:
+            raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+        return (need_tensor("celu", input),), {"alpha": alpha}
+
+    def eager(self, x, *, alpha):
+        alpha = x.dtype.type(alpha)
+        return choose(x > 0, x, alpha * np.expm1(x / alpha))
+
+    def vjp(self, g, _y, x, *, alpha):
+        return ops.where(x > 0, g, g * (x / alpha).exp())
+
+
+class Selu(Unary):
+    """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))``, which keeps activations normalised.
+
+    >>> rl.selu(rl.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+
+    method = False
+    kinds = "f"
+    samples = unary_samples()
+
+    def eager(self, x):
+        scale = x.dtype.type(SELU_SCALE)
+        return choose(x > 0, scale * x, scale * x.dtype.type(SELU_ALPHA) * np.expm1(x))
+
+    def vjp(self, g, _y, x):
+        return ops.where(x > 0, g * SELU_SCALE, g * (SELU_SCALE * SELU_ALPHA) * x.exp())
+
+
+@composite(
+    samples=[S(T(3, 4), T(1)), S(T(2, 3, 4), T(3)), S(T(), T())],
+    errors=[Fails(RuntimeError, "parameter numbers = 2 and channel size = 4", T(3, 4), T(2))],
+)
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``max(0, x) + weight * min(0, x)``, with one weight or one for each channel (dimension 1).
+
+    >>> rl.prelu(rl.tensor([-1.0, 2.0]), rl.tensor([0.25]))
+    tensor([-0.2500,  2.0000])
+    """
+    x, w = need_tensor("prelu", input), need_tensor("prelu", weight, "weight", 2)
+    if w.ndim > 1:
+        raise RuntimeError(f"prelu: Expected weight to be a scalar or 1D tensor, got {w.ndim}D")
+    if x.dtype is not w.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {x.dtype} and {w.dtype}")
+    if w.numel() != 1:
+        channels = x.shape[1] if x.ndim > 1 else 1
+        if w.numel() != channels:
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{w.numel()} and channel size = {channels}."
+            )
+    w = w.reshape([-1] + [1] * (x.ndim - 2)) if x.ndim else w.reshape(())
+    return ops.where(x > 0, x, w * x)
+
+
+@composite(
+    method=False,
+    inplace=True,
+    samples=[S(T(3, 4)), S(T(3, 4), 0.1, 0.2)],
+    errors=[NOT_A_TENSOR],
+)
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    *,
+    generator: Any = None,
+) -> Tensor:
+    """Negative elements scaled: by a random slope in [lower, upper] in training, else the middle.
+
+    >>> rl.rrelu(rl.tensor([-1.0, 2.0]), 0.2, 0.4)
+    tensor([-0.3000,  2.0000])
+    """
+    x = need_tensor("rrelu", input)
+    if not training:
+        return ops.where(x > 0, x, x * ((lower + upper) / 2))
+    negative = x._array <= 0
+    slopes = np.ones(x.shape, x._array.dtype)
+    drawn = ops.empty(int(negative.sum()), dtype=dtypes.float64)
+    slopes[negative] = drawn.uniform_(lower, upper, generator=generator)._array
+    return x * ops.from_numpy(slopes)

@@ -1,0 +1,121 @@
+"""Elementwise ops beyond one or two plain operands: with parameters, of several tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import record
+from rushlight.kernels.select import choose
+from rushlight.ops.base import any_tracked, into, need_tensor, ops
+from rushlight.ops.families import Binary, Elementwise, Kernels, cast, number, shape_error
+from rushlight.tensor import Tensor, wrap
+
+ndarray = np.ndarray
+
+
+class Formula(Elementwise, abstract=True):
+    """y = f(a, b, …; parameters): the operands promoted to one dtype and broadcast.
+
+    ``check`` returns the operands (tensors or numbers) and the parameters as attributes.
+    """
+
+    inplace = True
+
+    def make(self) -> Callable[..., Any]:
+        self.kernels = Kernels(self)
+        return super().make()
+
+    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
+        arrays, kind = promoted(operands)
+        state = local.state
+        try:
+            t = wrap(state.run(self.kernels[kind], *arrays, **attrs))
+        except ValueError as error:
+            raise mismatch(self.name, arrays, error) from None
+        if state.grad and self.differentiable and any_tracked(operands):
+            record(self, t, operands, attrs)
+        return t
+
+
+class TensorPair(Binary, abstract=True):
+    """A binary op whose function takes tensors alone, no numbers."""
+
+    def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+        name = self.name
+
+        def function(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+            t = binary(need_tensor(name, input), need_tensor(name, other, "other", 2))
+            return t if out is None else into(out, t)
+
+        return function
+
+
+def promoted(operands: Sequence[Any]) -> tuple[list[ndarray], np.dtype]:
+    """The operands as arrays of their common dtype, which is the second result."""
+    if len(operands) == 1:
+        x = operands[0]._array
+        return [x], x.dtype
+    kind = common_dtype(operands).numpy
+    return [
+        cast(t._array, kind) if isinstance(t, Tensor) else number(t, kind) for t in operands
+    ], kind
+
+
+def common_dtype(operands: Sequence[Any]) -> dtypes.dtype:
+    """PyTorch's promotion: tensors first, then 0-d tensors, then numbers.
+
+    A weaker group counts only if its category is higher.
+    """
+    groups: list[dtypes.dtype | None] = [None, None, None]
+    for value in operands:
+        if isinstance(value, Tensor):
+            kind, strength = value.dtype, 0 if value._array.ndim else 1
+        else:
+            kind, strength = dtypes.of_scalar(value), 2
+        known = groups[strength]
+        groups[strength] = kind if known is None else dtypes.promote_types(known, kind)
+    first, *rest = [kind for kind in groups if kind is not None]
+    for weak in rest:
+        if weak.category > first.category:
+            to_complex = weak.category == dtypes.COMPLEX and first.category == dtypes.FLOAT
+            first = first.to_complex() if to_complex else weak
+    return first
+
+
+def same_dtype(name: str, a: Tensor, b: Tensor, argument: str) -> None:
+    """An error unless ``b``, passed as ``argument``, has the dtype of ``a``."""
+    if a._array.dtype is not b._array.dtype:
+        raise RuntimeError(
+            f"{name}(): expected dtype {a.dtype.name} for `{argument}` but got dtype {b.dtype.name}"
+        )
+
+
+def mismatch(name: str, arrays: Sequence[ndarray], error: Exception) -> Exception:
+    """The error that names the first two operands which do not broadcast."""
+    for x, y in itertools.combinations(arrays, 2):
+        found = shape_error(name, x, y, error)
+        if found is not error:
+            return found
+    return error
+
+
+def zero(g: Any) -> Any:
+    """The gradient of a function that is constant where it has a derivative."""
+    return ops.zeros_like(g) if isinstance(g, Tensor) else np.zeros_like(g)
+
+
+def masked(mask: Any, g: Any) -> Any:
+    """``g`` where ``mask`` holds, else 0, be it infinite or NaN there: of tensors or arrays."""
+    if isinstance(g, Tensor):
+        return ops.where(mask, g, 0)
+    return choose(mask, g, np.zeros((), g.dtype))
+
+
+def no_derivative(name: str, argument: str) -> NoReturn:
+    raise NotImplementedError(f"the derivative for '{argument}' of {name} is not implemented")

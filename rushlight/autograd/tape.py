@@ -25,6 +25,8 @@ new = object.__new__
 next_sequence = itertools.count(1).__next__
 NO_ATTRS: dict[str, Any] = {}
 FREED: tuple = ("freed",)
+NOTHING: tuple = (None,)
+ONE = (True,)
 
 
 class Node:
@@ -298,6 +300,35 @@ def record(op: Any, y: Tensor, operands: Sequence[Any], attrs: dict[str, Any]) -
     y._history = node
     if node.plan.keep_output:
         node.outputs = keep(y)
+
+
+def record_one(op: Any, y: Tensor, x: Tensor, attrs: dict[str, Any]) -> None:
+    """:func:`record` for the common op of one operand, without loops."""
+    history = edge(x)
+    if history is None:
+        return
+    try:
+        plan = op.plans[ONE]
+    except KeyError:
+        plan = op.plans[ONE] = Plan(op, ONE)
+    node = new(Node)
+    node.plan = plan
+    node.edges = (history,)
+    if plan.keep[0]:
+        node.saved = (x,)
+        if x._counter is not None:
+            node.versions = (x._counter.value,)
+    else:
+        node.saved = NOTHING
+    node.attrs = attrs
+    node.sequence = next_sequence()
+    array = y._array
+    node.shape, node.array_dtype = array.shape, array.dtype
+    y._history = node
+    if plan.keep_output:
+        node.outputs = keep(y)
+    if local.state.anomaly:
+        node.where = user_line()
 
 
 def record_several(

@@ -16,7 +16,16 @@ import numpy as np
 
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import Node, counter, edge, keep, link, record, record_several
+from rushlight.autograd.tape import (
+    Node,
+    counter,
+    edge,
+    keep,
+    link,
+    record,
+    record_one,
+    record_several,
+)
 from rushlight.errors import user_line
 from rushlight.ops.samples import Fails, S
 from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap
@@ -110,18 +119,27 @@ class Op:
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Runs the kernel on checked operands and records it."""
-        arrays = [t._array if isinstance(t, Tensor) else t for t in operands]
         state = local.state
-        y = state.run(self.eager, *arrays, **attrs)
+        if len(operands) == 1:
+            x = operands[0]
+            y = state.run(self.eager, x._array, **attrs)
+            recording = x._history is not None and state.grad and self.differentiable
+        else:
+            arrays = [t._array if isinstance(t, Tensor) else t for t in operands]
+            y = state.run(self.eager, *arrays, **attrs)
+            recording = state.grad and self.differentiable and any_tracked(operands)
         if type(y) is tuple:
             results = tuple([wrap(part) for part in y])
-            if state.grad and self.differentiable and any_tracked(operands):
+            if recording:
                 record_several(self, results, operands, attrs)
             return results if self.result is None else self.result(*results)
         t = new(Tensor)
         t._array = y if type(y) is ndarray else np.asarray(y)
-        if state.grad and self.differentiable and any_tracked(operands):
-            record(self, t, operands, attrs)
+        if recording:
+            if len(operands) == 1:
+                record_one(self, t, operands[0], attrs)
+            else:
+                record(self, t, operands, attrs)
         return t
 
     def installed(self, write: Callable[..., Any] | None) -> None:

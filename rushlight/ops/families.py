@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.autograd.modes import local
+from rushlight.autograd.modes import local, run_quietly
 from rushlight.autograd.tape import (
     NO_ATTRS,
     Node,
@@ -37,6 +37,7 @@ from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap, wrap_view
 
 ndarray = np.ndarray
 array, asarray = np.array, np.asarray
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NUMBER = (int, float, complex, np.number, np.bool_)
 CATEGORY = {"b": dtypes.BOOL, "i": dtypes.INT, "f": dtypes.FLOAT, "c": dtypes.COMPLEX}
 
@@ -52,6 +53,19 @@ class Kernels(dict):
         if numpy_dtype.kind in "fcV":
             self[numpy_dtype] = kernel
         return kernel
+
+
+    def first_choice(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
+        """The kernel for a common dtype, to be held by a closure; one that raises if there is none."""
+        try:
+            return self[numpy_dtype]
+        except NotImplementedError as error:
+            message = str(error)
+
+            def refuse(*arrays: ndarray) -> ndarray:
+                raise NotImplementedError(message)
+
+            return refuse
 
 
 class Elementwise(Op, abstract=True):
@@ -76,8 +90,8 @@ class Elementwise(Op, abstract=True):
 def through(eager: Callable[..., Any], numpy_dtype: np.dtype) -> Callable[..., Any]:
     """``eager`` on operands cast to ``numpy_dtype``."""
 
-    def kernel(*arrays: ndarray) -> ndarray:
-        return eager(*[a.astype(numpy_dtype) for a in arrays])
+    def kernel(*arrays: ndarray, **attrs: Any) -> ndarray:
+        return eager(*[a.astype(numpy_dtype) for a in arrays], **attrs)
 
     return kernel
 
@@ -85,8 +99,8 @@ def through(eager: Callable[..., Any], numpy_dtype: np.dtype) -> Callable[..., A
 def half(eager: Callable[..., Any], numpy_dtype: np.dtype) -> Callable[..., Any]:
     """``eager`` computed in float32 and rounded once, as PyTorch does for half types."""
 
-    def kernel(*arrays: ndarray) -> ndarray:
-        y = np.asarray(eager(*[a.astype(np.float32) for a in arrays]))
+    def kernel(*arrays: ndarray, **attrs: Any) -> ndarray:
+        y = np.asarray(eager(*[a.astype(np.float32) for a in arrays], **attrs))
         return y.astype(numpy_dtype) if y.dtype == np.float32 else y
 
     return kernel
@@ -100,8 +114,9 @@ class Unary(Elementwise, abstract=True):
     errors: Sequence[Fails] = (Fails(TypeError, "must be Tensor, not list", [1.0]),)
 
     def make(self) -> Callable[..., Any]:
-        op, name = self, self.name
+        name = self.name
         kernels = self.kernels = Kernels(self)
+        single = kernels.first_choice(FLOAT32)
         differentiable = bool(self.differentiable)
         keep_x = keep_y = False
         if differentiable:
@@ -113,19 +128,23 @@ class Unary(Elementwise, abstract=True):
                 x = input._array
             except AttributeError:
                 raise messages.expected_tensor(name, "input", 1, input) from None
-            state = local.state
-            y = state.run(kernels[x.dtype], x)
+            kind = x.dtype
+            kernel = single if kind is FLOAT32 else kernels[kind]
+            try:
+                y = run_quietly(kernel, x)
+            except RuntimeError:
+                y = local.state.run(kernel, x)
             t = new(Tensor)
-            t._array = y if type(y) is ndarray else np.asarray(y)
+            t._array = y if type(y) is ndarray else asarray(y)
             history = input._history
-            if history is not None and differentiable and state.grad:
+            if history is not None and differentiable and local.state.grad:
                 if history is LEAF:
                     history = input
                 elif history is VIEW:
                     history = edge(input)
                 if history is not None:
                     node = new(Node)
-                    node.op, node.plan = op, plan
+                    node.plan = plan
                     node.edges = (history,)
                     node.saved = (input if keep_x else None,)
                     if keep_x and input._counter is not None:
@@ -135,7 +154,7 @@ class Unary(Elementwise, abstract=True):
                     t._history = node
                     if keep_y:
                         node.outputs = keep(t)
-                    if state.anomaly:
+                    if local.state.anomaly:
                         node.where = user_line()
             return t if out is None else into(out, t)
 
@@ -153,6 +172,8 @@ class Binary(Elementwise, abstract=True):
     )
 
     def make(self) -> Callable[..., Any]:
+        self.kernels = Kernels(self)
+        self.single = self.kernels.first_choice(FLOAT32)
         self.record_pair = pair_recorder(self)
         self.binary, self.reflected = self.closure(), self.reflection()
         return self.public(self.binary)
@@ -200,7 +221,7 @@ class Binary(Elementwise, abstract=True):
 
     def closure(self) -> Callable[[Any, Any], Any]:
         """The eager path: two arrays of one dtype, or an array and a number of its category."""
-        kernels = self.kernels = Kernels(self)
+        kernels, single = self.kernels, self.single
         differentiable = bool(self.differentiable)
         detour, record_pair, name = self.detour, self.record_pair, self.name
 
@@ -208,26 +229,30 @@ class Binary(Elementwise, abstract=True):
             kind = type(b)
             if kind is float or kind is int:
                 x = a._array
-                if x.dtype.kind != "f" or x.itemsize == 2:
+                kind = x.dtype
+                if kind is not FLOAT32 and kind is not FLOAT64:
                     return detour(a, b)
-                y, other = array(b, x.dtype), None
+                y, other = array(b, kind), None
             else:
                 try:
                     x, y, other = a._array, b._array, b._history
                 except AttributeError:
                     return detour(a, b)
-                if x.dtype is not y.dtype:
+                kind = x.dtype
+                if kind is not y.dtype:
                     return detour(a, b)
-            state = local.state
+            kernel = single if kind is FLOAT32 else kernels[kind]
             try:
-                z = state.run(kernels[x.dtype], x, y)
+                z = run_quietly(kernel, x, y)
             except ValueError as error:
                 raise shape_error(name, x, y, error) from None
+            except RuntimeError:
+                z = local.state.run(kernel, x, y)
             t = new(Tensor)
             t._array = z if type(z) is ndarray else asarray(z)
             history = a._history
-            if (history is not None or other is not None) and differentiable and state.grad:
-                record_pair(t, a, b, history, other, state)
+            if (history is not None or other is not None) and differentiable:
+                record_pair(t, a, b, history, other)
             return t
 
         return binary
@@ -239,14 +264,16 @@ class Binary(Elementwise, abstract=True):
 
         def reflected(b: Any, a: Any) -> Any:
             y = b._array
-            if (type(a) is not float and type(a) is not int) or y.dtype.kind != "f" or y.itemsize == 2:
+            kind = y.dtype
+            if (type(a) is not float and type(a) is not int) or (
+                kind is not FLOAT32 and kind is not FLOAT64
+            ):
                 return detour(a, b)
-            state = local.state
-            z = state.run(kernels[y.dtype], array(a, y.dtype), y)
             t = new(Tensor)
+            z = local.state.run(kernels[kind], array(a, kind), y)
             t._array = z if type(z) is ndarray else asarray(z)
-            if b._history is not None and differentiable and state.grad:
-                record_pair(t, a, b, None, b._history, state)
+            if b._history is not None and differentiable:
+                record_pair(t, a, b, None, b._history)
             return t
 
         return reflected
@@ -281,7 +308,10 @@ def pair_recorder(op: Op) -> Callable[..., None]:
     """:func:`record` for two operands, at least one a tensor, without its loops."""
     plans: list[Any] = [None, None, None, None]
 
-    def record_pair(t: Tensor, a: Any, b: Any, first: Any, second: Any, state: Any) -> None:
+    def record_pair(t: Tensor, a: Any, b: Any, first: Any, second: Any) -> None:
+        state = local.state
+        if not state.grad:
+            return
         if first is LEAF:
             first = a
         elif first is VIEW:
@@ -300,7 +330,7 @@ def pair_recorder(op: Op) -> Callable[..., None]:
         if plan is None:
             plan = plans[which] = Plan(op, (which != 2, which != 1))
         node = new(Node)
-        node.op, node.plan = op, plan
+        node.plan = plan
         node.edges = (first, second)
         keep_a, keep_b = plan.keep
         node.saved = (a if keep_a else None, b if keep_b else None)

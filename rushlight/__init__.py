@@ -1,6 +1,8 @@
 """Rushlight: tensors, autograd and neural networks as PyTorch users know them."""
 
-from rushlight import autograd, dtypes, interop, printing
+from math import e, inf, nan, pi
+
+from rushlight import autograd, random
 from rushlight.autograd import (
     enable_grad,
     inference_mode,
@@ -11,12 +13,73 @@ from rushlight.autograd import (
 from rushlight.autograd.modes import is_inference_mode_enabled
 from rushlight.config import config
 from rushlight.device import device
-from rushlight.dtypes import *  # noqa: F403 - replaced below
-from rushlight.interop import from_numpy
-from rushlight.literals import tensor
+from rushlight.dtypes import (
+    bfloat16,
+    bool_,
+    can_cast,
+    complex64,
+    complex128,
+    dtype,
+    finfo,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    set_default_dtype,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from rushlight.interop import (
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_signed,
+    is_tensor,
+    numel,
+)
+from rushlight.layouts import (
+    OutOfMemoryError,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_coo,
+    sparse_csr,
+    strided,
+)
+from rushlight.literals import as_tensor, asarray, tensor
 from rushlight.ops import ops
 from rushlight.printing import set_printoptions
+from rushlight.random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from rushlight.storage import TypedStorage, UntypedStorage, is_storage
 from rushlight.tensor import Size, Tensor
+from rushlight.typed import CPU_TYPES, set_default_tensor_type
 
 __version__ = "0.1.0"
-globals().update(vars(ops))
+
+bool, int, short, long = bool_, int32, int16, int64
+half, float, double, cfloat, cdouble = float16, float32, float64, complex64, complex128
+
+globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
+globals().update({name: op for name, op in vars(ops).items() if callable(op)})

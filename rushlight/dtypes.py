@@ -78,7 +78,7 @@ ALL = (
 HALF = frozenset((float16.numpy, bfloat16.numpy))
 
 _from_numpy = {d.numpy: d for d in ALL}
-_from_python = {bool: bool_, int: int64, complex: complex64}
+_from_python = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def _by_name(name: str) -> dtype:
@@ -100,8 +100,6 @@ def as_dtype(value: dtype | type | np.dtype | None, argument: str = "dtype") -> 
     """The dtype that a user's argument names: ours, Python's ``float``, or NumPy's."""
     if isinstance(value, dtype):
         return value
-    if value is float:
-        return get_default_dtype()
     if isinstance(value, type) and value in _from_python:
         return _from_python[value]
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
@@ -111,16 +109,12 @@ def as_dtype(value: dtype | type | np.dtype | None, argument: str = "dtype") -> 
 
 def of_scalar(value: Number) -> dtype:
     """The dtype that a Python number takes on its own."""
-    kind = type(value)
-    if kind in _from_python:
-        if kind is complex:
-            return get_default_dtype().to_complex()
-        return _from_python[kind]
     if isinstance(value, np.generic):
         return from_numpy(value.dtype)
-    if isinstance(value, bool):
-        return bool_
-    return int64 if isinstance(value, int) else get_default_dtype()
+    if isinstance(value, int):
+        return bool_ if isinstance(value, bool) else int64
+    default = get_default_dtype()
+    return default if isinstance(value, float) else default.to_complex()
 
 
 _RANK = {d: i for i, d in enumerate(ALL)}

@@ -1,16 +1,49 @@
-"""Tensors as NumPy arrays and Python values."""
+"""Tensors to and from NumPy, DLPack, buffers, pickles, and Python's own numbers and lists."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
-from rushlight.tensor import Tensor, wrap
+from rushlight import dtypes
+from rushlight.device import device
+from rushlight.layouts import strided
+from rushlight.literals import check_array, no_pinned_memory
+from rushlight.tensor import LEAF, Tensor, new, wrap
+
+
+def from_numpy(ndarray: np.ndarray) -> Tensor:
+    """A tensor over the memory of an array; writing to one is writing to both.
+
+    A tensor over a read-only array can be read, and refuses to be written to.
+
+    >>> array = np.array([1.0, 2.0])
+    >>> rl.from_numpy(array).mul_(2)
+    tensor([2., 4.], dtype=rushlight.float64)
+    >>> array
+    array([2., 4.])
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    check_array(ndarray)
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            f"strides are not supported: strides {ndarray.strides}. Use array.copy()."
+        )
+    return wrap(np.asarray(ndarray))
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """The elements as an array that shares memory."""
+    """The elements as an array over the same memory.
+
+    bfloat16 gives an array of the dtype of that name in ``ml_dtypes``.
+
+    >>> rl.tensor([1.0, 2.0]).numpy()
+    array([1., 2.], dtype=float32)
+    """
     if self.requires_grad and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -18,29 +51,316 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     return self._array
 
 
-def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A tensor over the memory of an array."""
-    return wrap(ndarray)
+def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """``np.asarray(tensor)``: shares memory unless ``dtype`` or ``copy`` forbids it."""
+    return np.array(numpy(self), dtype, copy=copy)
 
 
-def tolist(self: Tensor) -> Any:
-    """The elements as nested lists of Python numbers."""
-    return self._array.tolist()
+def array_wrap(
+    self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """NumPy's functions of a tensor give a tensor: ``np.sin(x)``."""
+    return wrap(array)
+
+
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: dtypes.dtype,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A 1-d tensor over the memory of an object with Python's buffer protocol.
+
+    Args:
+        count: how many elements; -1, all that follow.
+        offset: how many bytes to skip before the first.
+
+    >>> rl.frombuffer(bytearray([1, 2, 3]), dtype=rl.uint8)
+    tensor([1, 2, 3], dtype=rushlight.uint8)
+    """
+    kind = dtypes.as_dtype(dtype)
+    length, size = memoryview(buffer).nbytes, kind.itemsize
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({length} bytes) minus 1"
+        )
+    if count < 0 and (length - offset) % size:
+        raise ValueError(
+            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a "
+            f"multiple of element size ({size})"
+        )
+    if count * size > length - offset:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must "
+            f"not be greater than actual buffer length ({length} bytes)"
+        )
+    t = wrap(np.frombuffer(buffer, np.uint8, count * size if count > 0 else -1, offset))
+    t._array = t._array.view(kind.numpy)
+    return t.requires_grad_(requires_grad)
+
+
+def from_dlpack(
+    ext_tensor: Any, *, device: device | str | None = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor over the memory of another library's array, exchanged by the DLPack protocol.
+
+    >>> rl.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
+    """
+    array = np.from_dlpack(ext_tensor, copy=copy)
+    check_array(array)
+    return wrap(array)
+
+
+def dlpack(self: Tensor, **options: Any) -> Any:
+    """A DLPack capsule over this tensor's memory, for ``from_dlpack`` of another library."""
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    return self._array.__dlpack__(**options)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """DLPack's number of the device: the CPU."""
+    return self._array.__dlpack_device__()
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule over the memory of ``tensor``."""
+    return dlpack(tensor)
 
 
 def item(self: Tensor) -> Any:
-    """The one element as a Python number."""
+    """The only element as a Python number.
+
+    >>> rl.tensor([2.5]).item()
+    2.5
+    """
+    x = self._array
+    if x.size != 1:
+        raise RuntimeError(f"a Tensor with {x.size} elements cannot be converted to Scalar")
+    return x.item() if x.dtype.kind != "V" else float(x.reshape(()))
+
+
+def tolist(self: Tensor) -> Any:
+    """The elements as Python numbers in nested lists; a 0-d tensor is a number.
+
+    >>> rl.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    x = self._array
+    return (x if x.dtype.kind != "V" else x.astype(np.float32)).tolist()
+
+
+def scalar(self: Tensor) -> Any:
     if self._array.size != 1:
-        raise RuntimeError(
-            f"a Tensor with {self._array.size} elements cannot be converted to Scalar"
+        raise ValueError(
+            "only one element tensors can be converted to Python scalars, got shape "
+            f"{list(self.shape)}"
         )
-    return self._array.item()
+    return item(self)
 
 
-Tensor.numpy = numpy
-Tensor.tolist = tolist
-Tensor.item = item
-Tensor.__float__ = lambda self: float(self.item())
-Tensor.__int__ = lambda self: int(self.item())
-Tensor.__bool__ = lambda self: bool(self.item())
-Tensor.__array__ = lambda self, dtype=None, copy=None: self.numpy() if dtype is None else self.numpy().astype(dtype)
+def to_bool(self: Tensor) -> bool:
+    x = self._array
+    if x.size == 1:
+        return bool(x.item())
+    many = "more than one value" if x.size else "no values"
+    raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous: shape {list(x.shape)}")
+
+
+def to_int(self: Tensor) -> int:
+    return int(real(scalar(self)))
+
+
+def to_float(self: Tensor) -> float:
+    return float(real(scalar(self)))
+
+
+def to_complex(self: Tensor) -> complex:
+    return complex(scalar(self))
+
+
+def real(value: Any) -> Any:
+    if isinstance(value, complex):
+        if value.imag:
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        return value.real
+    return value
+
+
+def to_index(self: Tensor) -> int:
+    x = self._array
+    if x.size != 1 or x.dtype.kind not in "biu":
+        raise TypeError(
+            "only integer tensors of a single element can be converted to an index, got "
+            f"{self.dtype} of shape {list(x.shape)}"
+        )
+    return int(x.item())
+
+
+def contains(self: Tensor, element: Any) -> bool:
+    if not isinstance(element, (Tensor, int, float, complex, np.number, np.bool_)):
+        raise RuntimeError(
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+            f"{type(element)}."
+        )
+    other = element._array if isinstance(element, Tensor) else element
+    return bool((self._array == other).any())
+
+
+def rebuild(cls: type, array: np.ndarray, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
+    """The tensor that a pickle describes."""
+    t = new(cls)
+    t._array = array
+    if requires_grad:
+        t._history = LEAF
+    t.__dict__.update(extra)
+    return t
+
+
+def extra_attributes(t: Tensor) -> dict[str, Any]:
+    """What a user has put on a tensor: the attributes that are not ours."""
+    return {name: value for name, value in t.__dict__.items() if name not in OURS}
+
+
+def reduce(self: Tensor, protocol: int) -> tuple:
+    """For pickling: the elements, whether it requires a gradient, and attributes put on it.
+
+    History, hooks and ``.grad`` stay behind.
+    """
+    return rebuild, (type(self), self._array, self.requires_grad, extra_attributes(self))
+
+
+def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A copy of a leaf with its ``.grad``; tensors that share memory no longer do."""
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment. Use tensor.detach().clone()."
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    array = self._array.copy(order="K")
+    t = memo[id(self)] = rebuild(type(self), array, self.requires_grad, {})
+    if self._grad is not None:
+        t._grad = copy.deepcopy(self._grad, memo)
+    t.__dict__.update(copy.deepcopy(extra_attributes(self), memo))
+    return t
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Memory is pinned for the copies of an accelerator: an error, since there is none."""
+    raise no_pinned_memory()
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is pinned for an accelerator: False."""
+    return False
+
+
+def get_device(self: Tensor) -> int:
+    """The number of the accelerator the tensor is on: -1, the CPU."""
+    return -1
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are of a floating-point type.
+
+    >>> rl.is_floating_point(rl.ones(2))
+    True
+    """
+    return tensor_argument("is_floating_point", input).dtype.is_floating_point
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex.
+
+    >>> rl.is_complex(rl.ones(2))
+    False
+    """
+    return tensor_argument("is_complex", input).dtype.is_complex
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the elements can be negative.
+
+    >>> rl.ones(2, dtype=rl.uint8).is_signed()
+    False
+    """
+    return tensor_argument("is_signed", input).dtype.is_signed
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero.
+
+    >>> rl.is_nonzero(rl.tensor([0.0]))
+    False
+    """
+    return to_bool(tensor_argument("is_nonzero", input))
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements.
+
+    >>> rl.numel(rl.zeros(2, 3))
+    6
+    """
+    return tensor_argument("numel", input)._array.size
+
+
+def is_tensor(obj: Any, /) -> bool:
+    """Whether ``obj`` is a tensor.
+
+    >>> rl.is_tensor([1, 2])
+    False
+    """
+    return isinstance(obj, Tensor)
+
+
+def tensor_argument(name: str, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    raise TypeError(
+        f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
+    )
+
+
+OURS = frozenset(Tensor.__annotations__)
+
+Tensor.__array__ = array
+Tensor.__array_wrap__ = array_wrap
+Tensor.__bool__ = to_bool
+Tensor.__complex__ = to_complex
+Tensor.__contains__ = contains
+Tensor.__deepcopy__ = deepcopy
+Tensor.__dlpack__ = dlpack
+Tensor.__dlpack_device__ = dlpack_device
+Tensor.__float__ = to_float
+Tensor.__index__ = to_index
+Tensor.__int__ = to_int
+Tensor.__reduce_ex__ = reduce
+for method in (
+    *(numpy, item, tolist, pin_memory, is_pinned, get_device),
+    *(is_floating_point, is_complex, is_signed, is_nonzero),
+):
+    setattr(Tensor, method.__name__, method)
+
+
+def always(value: Any, meaning: str) -> property:
+    return property(lambda self: value, doc=meaning)
+
+
+Tensor.layout = always(strided, "The kind of storage: ``rl.strided``.")
+Tensor.is_cpu = always(True, "Whether the elements are in the CPU's memory.")
+Tensor.is_sparse = always(False, "Whether only the elements that are not zero are stored.")
+Tensor.is_quantized = always(False, "Whether the elements are stored as scaled integers.")
+for place in ("cuda", "mps", "xpu", "meta", "mkldnn", "sparse_csr", "nested"):
+    setattr(Tensor, f"is_{place}", always(False, f"Whether the tensor is of the kind {place}."))
+Tensor.names = property(
+    lambda self: (None,) * self._array.ndim, doc="The names of the dimensions: they have none."
+)

@@ -1,4 +1,4 @@
-"""Python data as tensors: ``rl.tensor`` and what it infers from numbers and nested lists."""
+"""Python data as tensors: ``rl.tensor``, and what it infers from numbers and nested sequences."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.device import device, require
+from rushlight.kernels.casting import cast
 from rushlight.tensor import Tensor, wrap
 
 PLAIN = frozenset((bool, int, float, complex))
@@ -25,7 +26,7 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A new leaf with a copy of ``data``: a number, nested lists, an array or another tensor.
+    """A new leaf with a copy of ``data``: a number, nested sequences, an array or another tensor.
 
     Without ``dtype`` it is inferred: bool, int64 for ints, the default type for floats, complex;
     arrays, NumPy numbers and tensors keep theirs.
@@ -36,29 +37,134 @@ def tensor(
     >>> rl.tensor(1.5, dtype=rl.float64)
     tensor(1.5000, dtype=rushlight.float64)
     """
-    require(device)
+    if device is not None:
+        require(device)
+    if pin_memory:
+        raise no_pinned_memory()
     if isinstance(data, Tensor):
-        warnings.warn(
-            "To copy construct from a tensor, it is recommended to use "
-            "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
-            "rather than rushlight.tensor(sourceTensor).",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn_copy("rushlight.tensor(sourceTensor)")
     t = wrap(array_of(data, dtype))
     return t.requires_grad_() if requires_grad else t
 
 
+def as_tensor(
+    data: Any, dtype: dtypes.dtype | None = None, device: device | str | int | None = None
+) -> Tensor:
+    """``data`` as a tensor: itself, or sharing an array's memory, where the dtype allows it.
+
+    >>> array = np.zeros(2)
+    >>> t = rl.as_tensor(array)
+    >>> array[0] = 7
+    >>> t
+    tensor([7., 0.], dtype=rushlight.float64)
+    """
+    require(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, np.ndarray) and data.strides == tuple(map(abs, data.strides)):
+        check_array(data)
+        if dtype is None or dtypes.as_dtype(dtype).numpy is data.dtype:
+            return wrap(data)
+    return wrap(array_of(data, dtype))
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    device: device | str | int | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``obj`` as a tensor: a tensor, array, buffer, DLPack object, number or nested sequence.
+
+    Args:
+        copy: True copies always, False never (``ValueError`` if it must), None where it must.
+
+    >>> rl.asarray([1, 2])
+    tensor([1, 2])
+    """
+    require(device)
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    source = shareable(obj, kind)
+    if source is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        t = wrap(array_of(obj, kind))
+    elif kind is not None and source.dtype is not kind:
+        if copy is False:
+            raise ValueError(
+                f"can't alias tensor with dtype '{source.dtype.storage_name}' into dtype "
+                f"'{kind.storage_name}'."
+            )
+        t = source.to(kind)
+    else:
+        t = source.clone() if copy else source
+    if not requires_grad:
+        return t.detach() if t.requires_grad else t
+    return t.requires_grad_()
+
+
+def shareable(obj: Any, kind: dtypes.dtype | None) -> Tensor | None:
+    """``obj`` as a tensor over its own memory, if it has such."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return as_tensor(np.asarray(obj))
+    if "__dlpack__" in dir(type(obj)):
+        return as_tensor(np.from_dlpack(obj))
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        return wrap(np.frombuffer(obj, (kind or dtypes.get_default_dtype()).numpy))
+    return None
+
+
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: dtypes.dtype | None = None,
+    device: device | str | int | None = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """:func:`tensor` of ``data``, by default of this tensor's dtype.
+
+    >>> rl.ones(2, dtype=rl.int32).new_tensor([1, 2])
+    tensor([1, 2], dtype=rushlight.int32)
+    """
+    require(device)
+    if isinstance(data, Tensor):
+        warn_copy("tensor.new_tensor(sourceTensor)")
+    return wrap(array_of(data, dtype or self.dtype)).requires_grad_(requires_grad)
+
+
+def warn_copy(call: str) -> None:
+    warnings.warn(
+        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
+        f"or sourceTensor.detach().clone().requires_grad_(True), rather than {call}.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def no_pinned_memory() -> RuntimeError:
+    return RuntimeError("memory can be pinned for an accelerator only; there is the device 'cpu'")
+
+
 def array_of(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
-    """``data`` as an array of its own, of ``dtype`` or of the one inferred."""
+    """A new array with the elements of ``data``, of ``dtype`` or of the inferred one."""
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
         data = data._array
     if isinstance(data, (np.ndarray, np.generic)):
         check_array(data)
-        return np.array(data, None if kind is None else kind.numpy)
-    found, shape = infer(data)
-    return fill(data, shape, kind or found)
+        array = np.asarray(data)
+        if kind is None or kind.numpy is array.dtype:
+            return array.copy(order="K")
+        return cast(array, kind.numpy)
+    found, shape, values = infer(data)
+    return filled(values, shape, found, kind or found)
 
 
 def check_array(array: np.ndarray | np.generic) -> None:
@@ -71,68 +177,90 @@ def check_array(array: np.ndarray | np.generic) -> None:
     dtypes.from_numpy(array.dtype)
 
 
-def infer(data: Any) -> tuple[dtypes.dtype, tuple[int, ...]]:
-    """The dtype and shape of numbers in nested sequences."""
-    if type(data) in PLAIN:
-        return dtypes.of_scalar(data), ()
+def infer(data: Any) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
+    """The dtype and the shape of ``data``, and its values as NumPy can read them."""
+    kind = type(data)
+    if kind in LISTS:
+        return infer_items(data)
+    if kind in PLAIN:
+        return dtypes.of_scalar(data), (), data
     if isinstance(data, Tensor):
-        return data.dtype, ()
+        if data._array.size != 1:
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars, got shape "
+                f"{list(data.shape)}: use rushlight.stack"
+            )
+        return data.dtype, (), data.item()
     if isinstance(data, (np.ndarray, np.generic)):
         check_array(data)
-        return dtypes.from_numpy(data.dtype), data.shape
+        return dtypes.from_numpy(data.dtype), data.shape, data
+    if isinstance(data, (int, float, complex)):
+        return dtypes.of_scalar(data), (), data
     if isinstance(data, (str, bytes)):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    if isinstance(data, (bool, int, float, complex)):
-        return dtypes.of_scalar(data), ()
-    return infer_sequence(data)
+        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    names = dir(kind)
+    if isinstance(data, (dict, set)) or "__getitem__" not in names or "__len__" not in names:
+        raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
+    return infer_items([data[i] for i in range(len(data))])
 
 
-def infer_sequence(data: Any) -> tuple[dtypes.dtype, tuple[int, ...]]:
-    if type(data) not in LISTS:
-        data = sequence(data)
-    if not len(data):
-        return dtypes.get_default_dtype(), (0,)
+def infer_items(data: Sequence[Any]) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
+    if not data:
+        return dtypes.get_default_dtype(), (0,), data
     classes = set(map(type, data))
     if classes <= PLAIN:
-        return plain_kind(classes), (len(data),)
+        kinds = {dtypes.of_scalar(c()) for c in classes}
+        return reduce(dtypes.promote_types, kinds), (len(data),), data
     if str in classes:
         raise ValueError("too many dimensions 'str'")
-    kinds, shape = set(), None
-    for item in data:
-        if item is data:
-            raise TypeError("new(): self-referential lists are incompatible")
-        kind, part = infer(item)
-        if shape is not None and part != shape:
-            raise uneven(shape, part)
-        kinds.add(kind)
-        shape = part
-    return reduce(dtypes.promote_types, kinds), (len(data), *(shape or ()))
-
-
-def plain_kind(classes: set[type]) -> dtypes.dtype:
-    """The dtype of Python numbers of these classes together."""
-    return max([dtypes.of_scalar(c()) for c in classes], key=lambda kind: kind.category)
-
-
-def sequence(data: Any) -> Any:
-    """``data`` if it can be indexed and measured, else the error that names its type."""
-    cls = type(data)
-    if isinstance(data, (dict, set)) or not (
-        "__getitem__" in dir(cls) and "__len__" in dir(cls)
-    ):
-        raise RuntimeError(f"Could not infer dtype of {cls.__name__}")
-    return [data[i] for i in range(len(data))]
+    if any(item is data for item in data):
+        raise TypeError("new(): self-referential lists are incompatible")
+    kinds, shapes, values = zip(*map(infer, data), strict=True)
+    for shape in shapes:
+        if shape != shapes[0]:
+            raise uneven(shapes[0], shape)
+    unchanged = all(a is b for a, b in zip(values, data, strict=True))
+    shape = (len(data), *shapes[0])
+    return reduce(dtypes.promote_types, set(kinds)), shape, data if unchanged else values
 
 
 def uneven(first: tuple[int, ...], other: tuple[int, ...]) -> Exception:
     """The error for items of different shapes in one sequence."""
-    if len(first) != len(other) and (not first or not other):
-        return TypeError(f"not a sequence: items of shapes {list(first)} and {list(other)}")
-    dim = next((i for i, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), 0)
-    return ValueError(
-        f"expected sequence of length {first[dim]} at dim {dim + 1} (got {other[dim]})"
-    )
+    for dim, (a, b) in enumerate(zip(first, other, strict=False), 1):
+        if a != b:
+            return ValueError(f"expected sequence of length {a} at dim {dim} (got {b})")
+    if len(other) < len(first):
+        return TypeError(f"expected a sequence of length {first[len(other)]}, got a number")
+    return TypeError("expected a number, got a sequence")
 
 
-def fill(data: Any, shape: tuple[int, ...], kind: dtypes.dtype) -> np.ndarray:
-    return np.array(data, kind.numpy).reshape(shape)
+def filled(
+    values: Any, shape: tuple[int, ...], found: dtypes.dtype, kind: dtypes.dtype
+) -> np.ndarray:
+    """An array of ``kind`` with ``values``, which have the dtype ``found``."""
+    if found.category == dtypes.COMPLEX and kind.category < dtypes.COMPLEX:
+        raise TypeError(f"must be real number, not complex, for dtype {kind}")
+    if kind.category == dtypes.INT:
+        return cast(whole_numbers(values, found, kind), kind.numpy).reshape(shape)
+    if kind.category == dtypes.FLOAT and kind.itemsize == 2:
+        return cast(np.array(values, np.float64), kind.numpy).reshape(shape)
+    return np.array(values, kind.numpy).reshape(shape)
+
+
+def whole_numbers(values: Any, found: dtypes.dtype, kind: dtypes.dtype) -> np.ndarray:
+    """Values for an integer type, as int64 or float64, checked to fit; negative ones may wrap."""
+    limits = np.iinfo(kind.numpy)
+    if found.category == dtypes.FLOAT:
+        wide = np.array(values, np.float64)
+    else:
+        try:
+            wide = np.array(values, np.int64 if limits.max < 2**63 else None)
+        except OverflowError:
+            raise ValueError("Overflow when unpacking long long") from None
+    low = limits.min or -int(limits.max)
+    if wide.size and not (low <= wide.min() and wide.max() <= limits.max):
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
+    return wide
+
+
+Tensor.new_tensor = new_tensor

@@ -1,0 +1,162 @@
+"""The memory of new tensors: their sizes, ``layout`` and ``memory_format``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.errors import kind as kind_of
+
+MOST_DIMENSIONS = 64
+MOST_BYTES = 2**63 - 1
+
+
+
+class _Constant:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"rushlight.{self.name}"
+
+    def __reduce__(self) -> tuple:
+        return _by_name, (self.name,)
+
+
+class layout(_Constant):  # noqa: N801 - PyTorch's spelling
+    """The kind of storage of a tensor; all tensors here are ``rl.strided``.
+
+    >>> rl.ones(2).layout
+    rushlight.strided
+    """
+
+    __slots__ = ()
+
+
+class memory_format(_Constant):  # noqa: N801 - PyTorch's spelling
+    """The order of the dimensions in memory, such as ``rl.channels_last``.
+
+    >>> rl.empty(1, 3, 2, 2, memory_format=rl.channels_last).stride()
+    (12, 1, 6, 3)
+    """
+
+    __slots__ = ()
+
+
+strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+
+_ALL = (
+    *(strided, sparse_coo, sparse_csr),
+    *(contiguous_format, preserve_format, channels_last, channels_last_3d),
+)
+_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def _by_name(name: str) -> _Constant:
+    return next(constant for constant in _ALL if constant.name == name)
+
+
+def require_strided(value: layout | None) -> None:
+    """An error unless tensors can have this layout."""
+    if value is None or value is strided:
+        return
+    if not isinstance(value, layout):
+        raise TypeError(f"argument 'layout' must be rushlight.layout, not {type(value).__name__}")
+    raise NotImplementedError(f"layout {value} is not available: tensors are rushlight.strided")
+
+
+def order_of(
+    format: memory_format | None, shape: tuple[int, ...], like: np.ndarray | None = None
+) -> tuple[int, ...] | None:
+    """The dimensions from the slowest to the quickest in memory; None if that is their own order.
+
+    ``preserve_format`` is the order of ``like``.
+    """
+    if format is None or format is contiguous_format:
+        return None
+    if format is preserve_format:
+        if like is None or like.flags.c_contiguous:
+            return None
+        order = sorted(range(like.ndim), key=lambda dim: -like.strides[dim])
+        return None if order == list(range(like.ndim)) else tuple(order)
+    try:
+        order = _CHANNELS_LAST[format]
+    except (KeyError, TypeError):
+        raise TypeError(
+            "argument 'memory_format' must be rushlight.memory_format, not "
+            f"{type(format).__name__}"
+        ) from None
+    if len(order) != len(shape):
+        raise RuntimeError(
+            f"required rank {len(order)} tensor to use {format.name} format, got shape "
+            f"{list(shape)}"
+        )
+    return order
+
+
+def arranged(array: np.ndarray, order: tuple[int, ...] | None) -> np.ndarray:
+    """``array``, made with its dimensions in ``order``, seen with them in their own order."""
+    return array if order is None else array.transpose(np.argsort(order))
+
+
+def permuted(shape: tuple[int, ...], order: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The shape to make an array of that :func:`arranged` turns into ``shape``."""
+    return shape if order is None else tuple([shape[dim] for dim in order])
+
+
+class OutOfMemoryError(RuntimeError):
+    """A tensor was asked for that does not fit into memory."""
+
+
+def whole(value: Any, name: str, argument: str) -> int:
+    """``value`` as an int; ``TypeError`` if it is not a whole number."""
+    if isinstance(value, bool) or "__index__" not in dir(type(value)):
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not {kind_of(value)}")
+    return value.__index__()
+
+
+def shape_of(name: str, size: Sequence[Any], kind: np.dtype) -> tuple[int, ...]:
+    """The shape that sizes given one by one or as one sequence mean, checked to be possible."""
+    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+        size = size[0]
+    shape = []
+    for position, n in enumerate(size, 1):
+        try:
+            if type(n) is bool:
+                raise TypeError
+            shape.append(n if type(n) is int else n.__index__())
+        except (AttributeError, TypeError):
+            raise TypeError(
+                f"{name}(): argument 'size' must be tuple of ints, but found element of type "
+                f"{kind_of(n)} at pos {position}"
+            ) from None
+    if shape and min(shape) < 0:
+        raise RuntimeError(
+            f"{name}: Trying to create tensor with negative dimension {min(shape)}: {shape}"
+        )
+    if len(shape) > MOST_DIMENSIONS:
+        raise RuntimeError(
+            f"{name}: a tensor has at most {MOST_DIMENSIONS} dimensions, got {len(shape)}"
+        )
+    if math.prod(shape) * kind.itemsize > MOST_BYTES:
+        raise RuntimeError(f"{name}: Storage size calculation overflowed with sizes={shape}")
+    return tuple(shape)
+
+
+def allocated(make: Callable[..., np.ndarray], shape: tuple[int, ...], *args: Any) -> np.ndarray:
+    """``make(shape, *args)``, or the error that says how much memory was wanted."""
+    try:
+        return make(shape, *args)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"can't allocate memory for shape {list(shape)}: {error}") from None

@@ -1,0 +1,61 @@
+"""The family of ops that replace some of a tensor's elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import edge, link
+from rushlight.ops.base import Op, check_writable, rebase, touched
+from rushlight.tensor import Tensor
+
+
+class Write(Op, abstract=True):
+    """A copy of the first operand in which ``write`` has replaced some elements.
+
+    ``write(y, *others, **attrs)`` is the kernel: it changes the array ``y``, or raises and leaves
+    it alone. In place it runs on the tensor's own elements, and nothing is copied; therefore the
+    rules of these ops read neither the result nor the first operand.
+    """
+
+    inplace = True
+
+    def write(self, y: np.ndarray, *others: Any, **attrs: Any) -> None:
+        """The kernel."""
+        raise NotImplementedError
+
+    def eager(self, x, *others, **attrs):
+        y = x.copy()
+        self.write(y, *others, **attrs)
+        return y
+
+    def make_in_place(self) -> Callable[..., Tensor]:
+        check, change = self.check, self.change
+
+        def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            operands, attrs = check(self, *args, **kwargs)
+            return change(self, operands[1:], attrs)
+
+        write.__name__ = write.__qualname__ = f"{self.name}_"
+        write.__doc__ = f"In-place version of :meth:`{self.name}`."
+        return write
+
+    def change(self, t: Tensor, others: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
+        """Runs the kernel on the elements of ``t`` and gives ``t`` the history of that."""
+        check_writable(t, self.name)
+        state = local.state
+        node = None
+        if state.grad:
+            operands = (t, *others)
+            edges = tuple([edge(o) if isinstance(o, Tensor) else None for o in operands])
+            if edges.count(None) < len(edges):
+                node = link(self, edges, operands, attrs, t._array)
+        arrays = [o._array if isinstance(o, Tensor) else o for o in others]
+        state.run(self.write, t._array, *arrays, **attrs)
+        touched(t)
+        if node is not None:
+            rebase(t, node)
+        return t

@@ -1,0 +1,123 @@
+"""The random numbers of a program: its default generator, and seeding and restoring it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+from rushlight import generator as streams
+from rushlight.device import device, require
+from rushlight.errors import kind
+from rushlight.tensor import Tensor, wrap
+
+
+class Generator(streams.Generator):
+    """A stream of random numbers of its own, equal to PyTorch's for the same seed.
+
+    >>> generator = rl.Generator().manual_seed(0)
+    >>> rl.rand(2, generator=generator)
+    tensor([0.4963, 0.7682])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, device: device | str = "cpu") -> None:
+        super().__init__(require(device))
+
+    def get_state(self) -> Tensor:  # type: ignore[override]
+        """The position in the stream, as a tensor of bytes that PyTorch reads too."""
+        return wrap(super().get_state())
+
+    def set_state(self, new_state: Tensor) -> Generator:  # type: ignore[override]
+        """Continues from a position that :meth:`get_state` gave, here or in PyTorch."""
+        if not isinstance(new_state, Tensor):
+            raise TypeError(f"expected a rushlight.ByteTensor, but got {kind(new_state)}")
+        super().set_state(new_state._array)
+        return self
+
+    def clone_state(self) -> Generator:
+        """A generator that continues from here on its own."""
+        return _restored(self.get_state())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.get_state(),)
+
+
+def _restored(state: Tensor) -> Generator:
+    return Generator().set_state(state)
+
+
+default_generator = Generator()
+
+
+def chosen(generator: Generator | None) -> Generator:
+    """The generator that an argument ``generator=`` means: None is the default one."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        raise TypeError(
+            f"argument 'generator' must be rushlight.Generator, not {kind(generator)}"
+        )
+    return generator
+
+
+def manual_seed(seed: int) -> Generator:
+    """Starts the default generator anew from ``seed``, and returns it.
+
+    The same seed gives the numbers that PyTorch draws on the CPU.
+
+    >>> rl.manual_seed(0) is rl.default_generator
+    True
+    >>> rl.rand(2)
+    tensor([0.4963, 0.7682])
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Starts the default generator anew from a seed nobody can foresee, and returns that seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator was last started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The position of the default generator, for :func:`set_rng_state`.
+
+    >>> state = rl.get_rng_state()
+    >>> first = rl.rand(2)
+    >>> rl.set_rng_state(state)
+    >>> bool((rl.rand(2) == first).all())
+    True
+    """
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Continues the default generator from a position that :func:`get_rng_state` gave."""
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(
+    devices: Any = None, enabled: bool = True, device_type: str = "cpu"
+) -> Iterator[None]:
+    """Inside, random numbers may be drawn and seeds set without an effect on what comes after.
+
+    >>> before = rl.get_rng_state()
+    >>> with rl.random.fork_rng():
+    ...     _ = rl.rand(10)
+    >>> bool((rl.get_rng_state() == before).all())
+    True
+    """
+    state = get_rng_state() if enabled else None
+    try:
+        yield
+    finally:
+        if state is not None:
+            set_rng_state(state)

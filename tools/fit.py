@@ -59,17 +59,18 @@ def constants(function):
     return function
 
 
-@fit(0, 35.2, excess=-1, tolerance=4e-17)
+@fit(0, 1)
 def ERF(t):
-    """erf(x) / x in t = x², |x| <= 5.93."""
+    """erf(x) / x in t = x², |x| <= 1."""
     x = mp.sqrt(t)
     return mp.erf(x) / x
 
 
-@fit(0, 15.4, excess=1, tolerance=2e-8)
+@fit(0, 6, polynomial=True, tolerance=1e-8)
 def ERF_SINGLE(t):
-    """erf(x) / x in t = x², |x| <= 3.92, to the precision of float32."""
-    return ERF(t)
+    """z / x in t = x², where erf(x) = z / sqrt(1 + z²); errors beyond |x| = 2.45 are damped."""
+    x = mp.sqrt(t)
+    return mp.erf(x) / mp.sqrt(mp.erfc(x) * (1 + mp.erf(x))) / x
 
 
 @fit(-1, 1, polynomial=True)
@@ -88,25 +89,25 @@ def ERFINV(t):
 
 @fit(0.83, 4)
 def ERFCINV(t):
-    """erfcinv(q) / t in t = sqrt(-log(q)), exp(-16) <= q <= 1/2."""
-    return mp.findroot(lambda y: mp.log(mp.erfc(y)) + t * t, t * 0.95) / t
+    """erfcinv(q) / t - 1 in t = sqrt(-log(q)), exp(-16) <= q <= 1/2."""
+    return mp.findroot(lambda y: mp.log(mp.erfc(y)) + t * t, t * 0.95) / t - 1
 
 
 @fit(4, 28)
 def ERFCINV_TAIL(t):
-    """erfcinv(q) / t in t = sqrt(-log(q)), q <= exp(-16)."""
+    """erfcinv(q) / t - 1 in t = sqrt(-log(q)), q <= exp(-16)."""
     return ERFCINV(t)
 
 
-@fit(1e-9, 7)
+@fit(0, 3.01)
 def LGAMMA(t):
-    """lgamma(1 + t) / (t (t - 1)), 0 <= t <= 7."""
+    """lgamma(1 + t) / (t (t - 1)), 0 <= t <= 3."""
     return mp.loggamma(1 + t) / (t * (t - 1))
 
 
-@fit(0, 1 / 64, polynomial=True)
+@fit(0, 1 / 16)
 def STIRLING(t):
-    """x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2) in t = 1 / x², x >= 8."""
+    """x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi) / 2) in t = 1 / x², x >= 4."""
     x = 1 / mp.sqrt(t)
     stirling = (x - mp.mpf(1) / 2) * mp.log(x) - x + mp.log(2 * mp.pi) / 2
     return x * (mp.loggamma(x) - stirling)
@@ -115,28 +116,28 @@ def STIRLING(t):
 DIGAMMA_ZERO = mp.findroot(mp.digamma, 1.46)
 
 
-@fit(1, 8)
+@fit(1, 4)
 def DIGAMMA(t):
-    """digamma(t) / (t - root), 1 <= t <= 8."""
+    """digamma(t) / (t - root), 1 <= t <= 4."""
     return mp.digamma(t) / (t - DIGAMMA_ZERO)
 
 
-@fit(0, 1 / 64, polynomial=True, tolerance=1e-15)
+@fit(0, 1 / 16)
 def DIGAMMA_TAIL(t):
-    """x² (log(x) - 1 / (2x) - digamma(x)) in t = 1 / x², x >= 8."""
+    """x² (log(x) - 1 / (2x) - digamma(x)) in t = 1 / x², x >= 4."""
     x = 1 / mp.sqrt(t)
     return x * x * (mp.log(x) - 1 / (2 * x) - mp.digamma(x))
 
 
-@fit(1, 8)
+@fit(1, 4)
 def TRIGAMMA(t):
-    """t trigamma(t), 1 <= t <= 8."""
-    return t * mp.psi(1, t)
+    """t (t trigamma(t) - 1), 1 <= t <= 4."""
+    return t * (t * mp.psi(1, t) - 1)
 
 
-@fit(0, 1 / 64, polynomial=True, tolerance=1e-15)
+@fit(0, 1 / 16)
 def TRIGAMMA_TAIL(t):
-    """x³ (trigamma(x) - 1 / x - 1 / (2x²)) in t = 1 / x², x >= 8."""
+    """x³ (trigamma(x) - 1 / x - 1 / (2x²)) in t = 1 / x², x >= 4."""
     x = 1 / mp.sqrt(t)
     return x**3 * (mp.psi(1, x) - 1 / x - t / 2)
 
@@ -156,7 +157,7 @@ def ATANH(t):
 
 @constants
 def TEMME(terms=30):
-    """Taylor coefficients of h / (r - 1) in h, where h² / 2 = r - 1 - log(r), highest first."""
+    """Taylor coefficients of h / (r - 1) in h, where h² / 2 = r - 1 - log(r), lowest first."""
     # m = r - 1 = h + m[2] h² + … solves m m' = h (1 + m); compare the coefficients of h^(n + 1).
     m = [mp.mpf(0), mp.mpf(1)]
     for n in range(1, terms + 1):
@@ -165,7 +166,7 @@ def TEMME(terms=30):
     f = [mp.mpf(1)]
     for n in range(1, terms + 1):
         f.append(-sum(f[j] * m[n + 1 - j] for j in range(n)))
-    return f[::-1]
+    return f
 
 
 @fit(0, 64, polynomial=True)
@@ -211,44 +212,48 @@ def K1(t):
     return (mp.besselk(1, x) - mp.log(x / 2) * mp.besseli(1, x) - 1 / x) / x
 
 
+def scaled_k(order, t):
+    return (mp.besselk(order, 1 / t) * mp.exp(1 / t) / mp.sqrt(t) - mp.sqrt(mp.pi / 2)) / t
+
+
 @fit(0, 1)
 def K0_TAIL(t):
-    """sqrt(x) exp(x) K0(x) in t = 1 / x, x >= 1."""
-    return mp.besselk(0, 1 / t) * mp.exp(1 / t) / mp.sqrt(t)
+    """x (sqrt(x) exp(x) K0(x) - sqrt(pi / 2)) in t = 1 / x, x >= 1."""
+    return scaled_k(0, t)
 
 
 @fit(0, 1)
 def K1_TAIL(t):
-    """sqrt(x) exp(x) K1(x) in t = 1 / x, x >= 1."""
-    return mp.besselk(1, 1 / t) * mp.exp(1 / t) / mp.sqrt(t)
+    """x (sqrt(x) exp(x) K1(x) - sqrt(pi / 2)) in t = 1 / x, x >= 1."""
+    return scaled_k(1, t)
 
 
 J0_ZERO, J1_ZERO = mp.besseljzero(0, 1), mp.besseljzero(1, 1)
 
 
-@fit(0, 25)
+@fit(0, 16)
 def J0(t):
-    """J0(x) / (x² - root²) in t = x², |x| <= 5."""
+    """J0(x) / (x² - root²) in t = x², |x| <= 4."""
     return mp.besselj(0, mp.sqrt(t)) / (t - J0_ZERO**2)
 
 
-@fit(0, 25)
+@fit(0, 16)
 def J1(t):
-    """J1(x) / (x (x² - root²)) in t = x², |x| <= 5."""
+    """J1(x) / (x (x² - root²)) in t = x², |x| <= 4."""
     x = mp.sqrt(t)
     return mp.besselj(1, x) / (x * (t - J1_ZERO**2))
 
 
-@fit(0, 25, tolerance=1e-16)
+@fit(0, 16, tolerance=1e-16)
 def Y0(t):
-    """Y0(x) - (2 / pi) log(x) J0(x) in t = x², x <= 5."""
+    """Y0(x) - (2 / pi) log(x) J0(x) in t = x², x <= 4."""
     x = mp.sqrt(t)
     return mp.bessely(0, x) - 2 / mp.pi * mp.log(x) * mp.besselj(0, x)
 
 
-@fit(0, 25, tolerance=1e-16)
+@fit(0, 16, tolerance=1e-16)
 def Y1(t):
-    """(Y1(x) - (2 / pi) (log(x) J1(x) - 1 / x)) / x in t = x², x <= 5."""
+    """(Y1(x) - (2 / pi) (log(x) J1(x) - 1 / x)) / x in t = x², x <= 4."""
     x = mp.sqrt(t)
     return (mp.bessely(1, x) - 2 / mp.pi * (mp.log(x) * mp.besselj(1, x) - 1 / x)) / x
 
@@ -260,27 +265,27 @@ def hankel(order, t):
     return mp.sqrt(mp.pi * x / 2) * mp.expj(-phase) * mp.hankel1(order, x)
 
 
-@fit(0, 1 / 25)
+@fit(0, 1 / 16)
 def HANKEL0_P(t):
-    """The modulus P of J0 and Y0 in t = 1 / x², x >= 5."""
+    """The modulus P of J0 and Y0 in t = 1 / x², x >= 4."""
     return hankel(0, t).real
 
 
-@fit(0, 1 / 25)
+@fit(0, 1 / 16)
 def HANKEL0_Q(t):
-    """The modulus Q of J0 and Y0 in t = 1 / x², x >= 5."""
+    """The modulus Q of J0 and Y0 in t = 1 / x², x >= 4."""
     return hankel(0, t).imag / mp.sqrt(t)
 
 
-@fit(0, 1 / 25)
+@fit(0, 1 / 16)
 def HANKEL1_P(t):
-    """The modulus P of J1 and Y1 in t = 1 / x², x >= 5."""
+    """The modulus P of J1 and Y1 in t = 1 / x², x >= 4."""
     return hankel(1, t).real
 
 
-@fit(0, 1 / 25)
+@fit(0, 1 / 16)
 def HANKEL1_Q(t):
-    """The modulus Q of J1 and Y1 in t = 1 / x², x >= 5."""
+    """The modulus Q of J1 and Y1 in t = 1 / x², x >= 4."""
     return hankel(1, t).imag / mp.sqrt(t)
 
 
@@ -300,9 +305,9 @@ def airy_x(zeta):
 
 @fit(0, 1.5)
 def AIRY_TAIL(t):
-    """2 sqrt(pi) x^(1/4) exp(z) Ai(x) in t = 1 / z, z = 2/3 x^(3/2), x >= 1."""
+    """z (2 sqrt(pi) x^(1/4) exp(z) Ai(x) - 1) in t = 1 / z, z = 2/3 x^(3/2), x >= 1."""
     x = airy_x(1 / t)
-    return 2 * mp.sqrt(mp.pi) * mp.root(x, 4) * mp.exp(1 / t) * mp.airyai(x)
+    return (2 * mp.sqrt(mp.pi) * mp.root(x, 4) * mp.exp(1 / t) * mp.airyai(x) - 1) / t
 
 
 def airy_modulus(t):

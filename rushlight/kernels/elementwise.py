@@ -12,24 +12,21 @@ Array = NDArray[np.floating]
 BLOCK = 1 << 15
 
 
-def elementwise(formula: Callable[..., Array], single: Callable[..., Array] | None = None):
-    """Make a kernel over arrays of any shape from a formula over one-dimensional float64 blocks.
+def elementwise(formula: Callable[..., Array], native: bool = False) -> Callable[..., Array]:
+    """Make a kernel over arrays of any shape from a formula over one-dimensional blocks.
 
-    Arguments broadcast; the result has their common dtype. float32 is computed in float64 and
-    rounded once, unless `single` gives a formula of its own. The formula must not write into its
-    arguments.
+    Arguments broadcast; the result has their common dtype, float32 or float64. float32 is
+    computed in float64 and rounded once, unless the formula is `native` and takes either dtype.
+    The formula must not write into its arguments.
     """
 
     @wraps(formula)
     def kernel(*arguments: Array) -> Array:
         dtype = np.result_type(*arguments)
-        if single is not None and dtype == np.float32:
-            compute, body = dtype, single
-        else:
-            compute, body = np.dtype(np.float64), formula
+        compute = dtype if native else np.float64
         if len(arguments) == 1:
-            out = np.empty_like(arguments[0], dtype)
-            flat = [np.asarray(arguments[0]).ravel("K")]
+            out = np.empty_like(arguments[0])
+            flat = [arguments[0].ravel("K")]
         else:
             arguments = np.broadcast_arrays(*arguments)
             out = np.empty(arguments[0].shape, dtype)
@@ -38,7 +35,7 @@ def elementwise(formula: Callable[..., Array], single: Callable[..., Array] | No
         with np.errstate(all="ignore"):
             for start in range(0, out.size, BLOCK):
                 block = slice(start, start + BLOCK)
-                result[block] = body(*[f[block].astype(compute, copy=False) for f in flat])
+                result[block] = formula(*[f[block].astype(compute, copy=False) for f in flat])
         return out
 
     return kernel
@@ -82,10 +79,5 @@ def sinpi(x: Array) -> Array:
     """sin(pi x), exactly zero at the integers."""
     nearest = np.rint(x)
     y = np.sin(np.pi * (x - nearest))
-    return np.where(np.fmod(nearest, 2) == 0, y, -y)
-
-
-def square_in_two(x: Array) -> tuple[Array, Array]:
-    """x² as the sum of two float64: the first exact, the second small."""
-    high = x.astype(np.float32).astype(np.float64)
-    return high * high, (x - high) * (x + high)
+    half = nearest / 2
+    return np.where(half == np.floor(half), y, -y)

@@ -2,19 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.ops.base import composite, need_tensor
-from rushlight.ops.families import Reduction, restore_dims
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import record
+from rushlight.errors import kind
+from rushlight.kernels.summation import add_up
+from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
+from rushlight.ops.families import conjugate
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, new
+
+Dims = int | Sequence[int] | None
+
+WHOLE: dict[str, Any] = {"dim": None, "keepdim": False}
+TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
-class Sum(Reduction):
+def numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` that also takes ``axis=`` and ``keepdims=``, NumPy's names."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "axis" in kwargs or "keepdims" in kwargs:
+            kwargs = {TORCH_NAMES.get(name, name): value for name, value in kwargs.items()}
+        return function(*args, **kwargs)
+
+    return call
+
+
+def in_float32(eager: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel whose half-precision operands are computed in float32 and rounded once."""
+
+    @functools.wraps(eager)
+    def kernel(self: Op, x: np.ndarray, *others: Any, **attrs: Any) -> Any:
+        if x.itemsize != 2 or x.dtype not in dtypes.HALF:
+            return eager(self, x, *others, **attrs)
+        wide = [o.astype(np.float32) if isinstance(o, np.ndarray) else o for o in (x, *others)]
+        y = eager(self, *wide, **attrs)
+        if type(y) is tuple:
+            return tuple([rounded(part, x.dtype) for part in y])
+        return rounded(y, x.dtype)
+
+    return kernel
+
+
+def rounded(y: Any, half: np.dtype) -> np.ndarray:
+    return y.astype(half) if y.dtype == np.float32 else y
+
+
+class Along(Op, abstract=True):
+    """Ops that work along dimensions, named as in PyTorch or as in NumPy."""
+
+    operands = ("x",)
+
+    def make(self) -> Callable[..., Any]:
+        return numpy_names(super().make())
+
+
+class Fold(Along, abstract=True):
+    """Ops that fold the dimensions ``dim`` (all of them if None) into one value each."""
+
+    errors: Sequence[Fails] = (
+        Fails(TypeError, "must be Tensor, not list", [1.0]),
+        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
+        Fails(RuntimeError, "appears multiple times", T(3, 4), (1, 1)),
+        Fails(TypeError, "'keepdim' must be bool, not int", T(3, 4), 0, 1),
+    )
+
+    def check(self, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Any:
+        return (need_tensor(self.name, input),), fold_attributes(input, dim, keepdim)
+
+
+def fold_attributes(x: Tensor, dim: Dims, keepdim: bool) -> dict[str, Any]:
+    if dim is None and keepdim is False:
+        return WHOLE
+    return {"dim": fold_dims(dim, x._array.ndim), "keepdim": need_bool("keepdim", keepdim)}
+
+
+def fold_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
+    """Dimensions counted from the front, each once; None for all, which () stands for too."""
+    if dim is None:
+        return None
+    wanted = dim if isinstance(dim, (tuple, list)) else (dim,)
+    dims = tuple([axis(d, ndim) for d in wanted])
+    if len(dims) > 1 and len(set(dims)) != len(dims):
+        twice = next(d for d in dims if dims.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims {list(dims)}")
+    return dims if dims and ndim else None
+
+
+def need_bool(argument: str, value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    raise TypeError(f"argument '{argument}' must be bool, not {kind(value)}")
+
+
+def restored(g: Tensor, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Tensor:
+    """A folded tensor with the dimensions of ``x`` back as size 1, ready to broadcast."""
+    if keepdim or dim is None:
+        return g
+    return g.reshape([1 if i in dim else n for i, n in enumerate(x.shape)])
+
+
+def terms(x: Any, dim: tuple[int, ...] | None) -> int:
+    """How many elements are folded into one."""
+    count = 1
+    for i, n in enumerate(x.shape):
+        if dim is None or i in dim:
+            count *= n
+    return count
+
+
+def whole(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
+    """``general`` with a short way for the everyday ``x.sum()`` of a floating-point tensor."""
+    kernel = op.eager
+
+    @functools.wraps(general)
+    def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if args or kwargs or not isinstance(input, Tensor) or input._array.dtype.kind != "f":
+            return general(input, *args, **kwargs)
+        state = local.state
+        t = new(Tensor)
+        t._array = np.asarray(state.run(kernel, input._array))
+        if input._history is not None and state.grad:
+            record(op, t, (input,), WHOLE)
+        return t
+
+    return function
+
+
+class Sum(Fold):
     """The sum over all elements, or over the dimensions ``dim``.
 
     Integers and bools are summed as int64; ``dtype`` converts first.
@@ -23,32 +148,342 @@ class Sum(Reduction):
     tensor([4., 6.])
     """
 
-    samples = [S(T(3, 4)), S(T(3, 4), dim=1), S(T(2, 3, 4), dim=(0, 2), keepdim=True), S(T(0, 3), 0)]
-    errors = [
-        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
-        Fails(RuntimeError, "appears multiple times", T(3, 4), (1, 1)),
+    samples = [
+        S(T(3, 4)),
+        S(T(3, 4), dim=1),
+        S(T(2, 3, 4), dim=(0, -1), keepdim=True),
+        S(T(2, 3), ()),
+        S(T(0, 3), 0),
+        S(T(), 0),
+        S(T(3, 4), 0, dtype=dtypes.float64),
+        S(T(70, 80), dim=0),
     ]
+
+    def make(self) -> Callable[..., Any]:
+        return whole(self, super().make())
 
     def check(
         self,
         input: Tensor,
-        dim: int | Sequence[int] | None = None,
+        dim: Dims = None,
         keepdim: bool = False,
         *,
         dtype: dtypes.dtype | None = None,
     ) -> Any:
         x = need_tensor("sum", input)
+        attrs = fold_attributes(x, dim, keepdim)
+        if x._array.dtype.kind in "biu":
+            target = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+            if target.category <= dtypes.INT:
+                return (x,), {**attrs, "dtype": target}
+            dtype = target
+        return (x if dtype is None else x.to(dtype),), attrs
+
+    @in_float32
+    def eager(self, x, *, dim=None, keepdim=False, dtype=None):
+        if dtype is None:
+            return add_up(x, dim, keepdim)
+        return np.add.reduce(x, dim, dtype.numpy, keepdims=keepdim)
+
+    def vjp(self, g, _y, _x, *, dim, keepdim):
+        return restored(g, _x, dim, keepdim).expand(_x.shape)
+
+
+class Mean(Fold):
+    """The mean of all elements, or over the dimensions ``dim``; ``dtype`` converts first.
+
+    >>> rl.tensor([[1.0, 2.0], [3.0, 6.0]]).mean(dim=1, keepdim=True)
+    tensor([[1.5000],
+            [4.5000]])
+    """
+
+    samples = [
+        S(T(3, 4)),
+        S(T(3, 4), dim=1),
+        S(T(2, 3, 4), dim=(0, 2), keepdim=True),
+        S(T()),
+        S(T(3, 4), 0, dtype=dtypes.float64),
+        S(T(2, 3, dtype=dtypes.int64), dtype=dtypes.float32),
+    ]
+    errors = [
+        *Fold.errors,
+        Fails(RuntimeError, "Got: Long", T(3, dtype=dtypes.int64)),
+        Fails(RuntimeError, "Optional dtype .* Got: Long", T(3), dtype=dtypes.int64),
+    ]
+
+    def make(self) -> Callable[..., Any]:
+        return whole(self, super().make())
+
+    def check(
+        self,
+        input: Tensor,
+        dim: Dims = None,
+        keepdim: bool = False,
+        *,
+        dtype: dtypes.dtype | None = None,
+    ) -> Any:
+        x = need_tensor("mean", input)
+        if dtype is not None:
+            x = x.to(need_floating("mean", "Optional", dtypes.as_dtype(dtype)))
+        elif x._array.dtype.kind not in "fc":
+            need_floating("mean", "Input", x.dtype)
+        return (x,), fold_attributes(x, dim, keepdim)
+
+    @in_float32
+    def eager(self, x, *, dim=None, keepdim=False):
+        return add_up(x, dim, keepdim) / x.dtype.type(terms(x, dim))
+
+    def vjp(self, g, _y, _x, *, dim, keepdim):
+        return (restored(g, _x, dim, keepdim) / terms(_x, dim)).expand(_x.shape)
+
+
+def need_floating(op: str, which: str, dtype: dtypes.dtype) -> dtypes.dtype:
+    if dtype.category < dtypes.FLOAT:
+        raise RuntimeError(
+            f"{op}(): could not infer output dtype. {which} dtype must be either a floating point "
+            f"or complex dtype. Got: {dtype.storage_name}"
+        )
+    return dtype
+
+
+class Prod(Fold):
+    """The product of all elements, or over the dimension ``dim``.
+
+    Integers and bools are multiplied as int64; ``dtype`` converts first.
+
+    >>> rl.tensor([[1.0, 2.0], [3.0, 4.0]]).prod(dim=1)
+    tensor([ 2., 12.])
+    """
+
+    samples = [
+        S(T(3, 4)),
+        S(T(3, 5), 1),
+        S(T(3, 4), -2, keepdim=True),
+        S(T(values=[1.5, 0.0, 2.0])),
+        S(T(values=[[0.0, 0.0, 2.0], [0.0, 3.0, 1.0]]), dim=1),
+        S(T(0, 3), 0),
+        S(T()),
+        S(T(2, 3), 0, dtype=dtypes.float64),
+    ]
+    errors = [
+        Fails(TypeError, "'dim' must be int, not tuple", T(3, 4), (0, 1)),
+        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
+    ]
+
+    def check(
+        self,
+        input: Tensor,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        dtype: dtypes.dtype | None = None,
+    ) -> Any:
+        x = need_tensor("prod", input)
         if dtype is not None:
             x = x.to(dtype)
         elif x._array.dtype.kind in "biu":
             x = x.to(dtypes.int64)
-        return Reduction.check(self, x, dim, keepdim)
+        if dim is not None:
+            dim = axis(dim, x._array.ndim)
+        return (x,), fold_attributes(x, dim, keepdim)
+
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        return np.multiply.reduce(x, dim, x.dtype, keepdims=keepdim)
+
+    def vjp(self, g, _y, x, *, dim, keepdim):
+        if dim is None:
+            others = product_of_others(x.reshape(-1), 0).reshape(x.shape)
+        else:
+            others = product_of_others(x, dim[0])
+        return restored(g, x, dim, keepdim) * conjugate(others)
+
+
+def product_of_others(x: Tensor, dim: int) -> Tensor:
+    """For each element the product of all others along ``dim``, by a tree of products.
+
+    Without quotients it is right where elements are zero, and so are its own derivatives.
+    """
+    n = x.shape[dim]
+    if n < 2:
+        return ops.ones_like(x)
+    half = n // 2
+    a, b = x.narrow(dim, 0, half), x.narrow(dim, half, half)
+    rest = x.narrow(dim, 2 * half, n % 2)
+    others = product_of_others(ops.cat([a * b, rest], dim), dim)
+    outside = others.narrow(dim, 0, half)
+    return ops.cat([b * outside, a * outside, others.narrow(dim, half, n % 2)], dim)
+
+
+class Truth(Fold, abstract=True):
+    """Folds of truth values: bool results, but uint8 of uint8; ``dim=()`` folds nothing."""
+
+    differentiable = False
+    samples = [
+        S(T(3, 4)),
+        S(T(3, 4, dtype=dtypes.bool_), dim=1),
+        S(T(2, 3, 4), dim=(0, 2), keepdim=True),
+        S(T(2, 3), ()),
+        S(T(0, 3), 0),
+        S(T(), 0),
+        S(T(2, 3, dtype=dtypes.uint8), 1),
+    ]
+    combine: np.ufunc
+
+    def check(self, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Any:
+        x = need_tensor(self.name, input)
+        attrs = fold_attributes(x, dim, keepdim)
+        if isinstance(dim, (tuple, list)) and not dim:
+            attrs = {"dim": (), "keepdim": False}
+        return (x,), attrs
 
     def eager(self, x, *, dim, keepdim):
-        return np.add.reduce(x, dim, keepdims=keepdim)
+        truth = x if x.dtype == np.bool_ else x != 0
+        y = self.combine.reduce(truth, dim, keepdims=keepdim)
+        return y.astype(np.uint8) if x.dtype == np.uint8 else y
 
-    def vjp(self, g, _y, _x, *, dim, keepdim):
-        return restore_dims(g, _x, dim, keepdim).expand(_x.shape)
+
+class AllTrue(Truth):
+    """Whether all elements are true (not zero), or all over the dimensions ``dim``.
+
+    >>> rl.tensor([[True, False], [True, True]]).all(dim=1)
+    tensor([False,  True])
+    """
+
+    name = "all"
+    combine = np.logical_and
+
+
+class AnyTrue(Truth):
+    """Whether any element is true (not zero), or any over the dimensions ``dim``.
+
+    >>> rl.tensor([[True, False], [False, False]]).any(dim=1)
+    tensor([ True, False])
+    """
+
+    name = "any"
+    combine = np.logical_or
+
+
+class CountNonzero(Along):
+    """How many elements are not zero, over the dimensions ``dim``.
+
+    >>> rl.tensor([[1, 0, 2], [0, 0, 3]]).count_nonzero(dim=1)
+    tensor([2, 1])
+    """
+
+    differentiable = False
+    samples = [S(T(3, 4)), S(T(3, 4, dtype=dtypes.bool_), 1), S(T(2, 3, 4), (0, 2)), S(T())]
+    errors = Fold.errors[:3]
+
+    def check(self, input: Tensor, dim: Dims = None) -> Any:
+        x = need_tensor("count_nonzero", input)
+        return (x,), {"dim": fold_dims(dim, x._array.ndim)}
+
+    def eager(self, x, *, dim):
+        return np.asarray(np.count_nonzero(x, dim), np.int64)
+
+
+class Logsumexp(Fold):
+    """log Σ exp(x) over the dimensions ``dim``, without overflow.
+
+    >>> rl.tensor([[0.0, 0.0], [1000.0, 1000.0]]).logsumexp(dim=1)
+    tensor([6.9315e-01, 1.0007e+03])
+    """
+
+    samples = [
+        S(T(3, 4), 1),
+        S(T(2, 3, 4), (0, 2), True),
+        S(T(3, 4, low=-100, high=100), dim=0, keepdim=True),
+        S(T(0, 3), 0),
+        S(T(), 0),
+        S(T(2, 3, dtype=dtypes.int64), 1),
+    ]
+
+    def check(self, input: Tensor, dim: Dims, keepdim: bool = False) -> Any:
+        x = need_tensor("logsumexp", input)
+        if x._array.dtype.kind in "biu":
+            x = x.to(dtypes.get_default_dtype())
+        return (x,), fold_attributes(x, dim, keepdim)
+
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        top = np.maximum.reduce(x.real, dim, keepdims=True, initial=-np.inf)
+        top[~np.isfinite(top)] = 0
+        e = np.subtract(x, top)
+        y = np.log(add_up(np.exp(e, out=e), dim, True)) + top
+        return y if keepdim else y.squeeze(dim)
+
+    def vjp(self, g, y, x, *, dim, keepdim):
+        share = (x - restored(y, x, dim, keepdim)).exp()
+        return restored(g, x, dim, keepdim) * conjugate(share)
+
+
+@composite(
+    samples=[
+        S(T(3, 4)),
+        S(T(values=[[1.0, float("nan")], [2.0, 3.0]]), 0),
+        S(T(2, 3, 4), (0, 2), True, dtype=dtypes.float64),
+        S(T(3, dtype=dtypes.int64)),
+    ],
+    errors=[Fails(RuntimeError, "does not support complex", T(3, dtype=dtypes.complex64))],
+)
+@numpy_names
+def nansum(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The sum with NaN counted as zero.
+
+    >>> rl.tensor([1.0, float("nan"), 2.0]).nansum()
+    tensor(3.)
+    """
+    x = need_tensor("nansum", input)
+    if x._array.dtype.kind == "c":
+        raise RuntimeError(f"nansum does not support complex inputs, got {x.dtype}")
+    y = without_nan(x).sum(dim, keepdim, dtype=dtype)
+    return y if out is None else into(out, y)
+
+
+def without_nan(x: Tensor) -> Tensor:
+    return x if x._array.dtype.kind in "biu" else x.masked_fill(x.isnan(), 0)
+
+
+@composite(
+    samples=[
+        S(T(3, 4)),
+        S(T(values=[[1.0, float("nan")], [2.0, 3.0]]), 0),
+        S(T(2, 3, 4), (0, 2), True, dtype=dtypes.float64),
+    ],
+    errors=[Fails(RuntimeError, "complex dtype but got Long", T(3, dtype=dtypes.int64))],
+)
+@numpy_names
+def nanmean(
+    input: Tensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The mean of the elements that are not NaN.
+
+    >>> rl.tensor([1.0, float("nan"), 2.0]).nanmean()
+    tensor(1.5000)
+    """
+    x = need_tensor("nanmean", input)
+    if x.dtype.category < dtypes.FLOAT:
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{x.dtype.storage_name}"
+        )
+    count = x.isnan().logical_not().sum(dim, keepdim)
+    y = x.nansum(dim, keepdim, dtype=dtype) / count
+    return y if out is None else into(out, y)
 
 
 @composite(

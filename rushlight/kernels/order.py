@@ -1,0 +1,84 @@
+"""Sorting and selection along the last axis, stable, with NaN as the largest value.
+
+Elements of up to 32 bits become the upper half of unsigned 64-bit keys whose lower half is their
+position: sorting those is stable, needs no comparison of floats, and NumPy does it with SIMD.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+HALF = np.uint64(32)
+LOWER = np.uint64(0xFFFFFFFF)
+FEW = 256  # elements that NumPy's argsort orders before keys would be made
+
+
+def order(x: np.ndarray, descending: bool = False) -> np.ndarray:
+    """The indices that sort each line; equal elements stay in order."""
+    packed = keys(x, descending) if x.size > FEW else None
+    if packed is not None:
+        packed.sort(-1)
+        return positions(packed)
+    if not descending:
+        return np.argsort(x, -1, kind="stable")
+    last = x.shape[-1] - 1
+    return last - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
+
+
+def top(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
+    """The indices of the ``k`` largest (or smallest) elements of each line, in that order."""
+    n = x.shape[-1]
+    if k == 0 or n < 2 * k:
+        return order(x, largest)[..., :k]
+    packed = keys(x, largest)
+    if packed is not None:
+        packed.partition(k - 1, -1)
+        return positions(np.sort(packed[..., :k], -1))
+    if largest:
+        found = np.argpartition(x, n - k, -1)[..., n - k :]
+    else:
+        found = np.argpartition(x, k - 1, -1)[..., :k]
+    found.sort(-1)
+    ranks = order(np.take_along_axis(x, found, -1), largest)
+    return np.take_along_axis(found, ranks, -1)
+
+
+def kth(x: np.ndarray, k: int) -> np.ndarray:
+    """The index of the element of rank ``k`` (from 0) in each line, as a last axis of size 1."""
+    packed = keys(x, False)
+    if packed is None:
+        return np.argpartition(x, k, -1)[..., k : k + 1]
+    packed.partition(k, -1)
+    return positions(packed[..., k : k + 1])
+
+
+def positions(packed: np.ndarray) -> np.ndarray:
+    return (packed & LOWER).astype(np.int64)
+
+
+def keys(x: np.ndarray, descending: bool) -> np.ndarray | None:
+    """Keys that sort as the elements do and then by position; None if 64 bits are too few."""
+    rank = ranks(x)
+    if rank is None or x.shape[-1] > LOWER:
+        return None
+    if descending:
+        np.subtract(LOWER, rank, out=rank)
+    np.left_shift(rank, HALF, out=rank)
+    rank |= np.arange(x.shape[-1], dtype=np.uint64)
+    return rank
+
+
+def ranks(x: np.ndarray) -> np.ndarray | None:
+    """Numbers below 2³² as uint64, new and contiguous, in the same order as the elements."""
+    if x.dtype == np.float32:
+        bits = np.add(x, np.float32(0), order="C").view(np.uint32)  # + 0 makes -0 equal to 0
+        sign = (bits.view(np.int32) >> 31).view(np.uint32)
+        bits ^= sign | np.uint32(0x80000000)
+        bits[x != x] = 0xFFFFFFFF
+        return bits.astype(np.uint64)
+    if x.dtype.kind == "f" or not x.size:
+        return None
+    low, high = x.min(), x.max()
+    if x.itemsize == 8 and int(high) - int(low) > int(LOWER):
+        return None
+    return np.subtract(x, low, dtype=np.int64, casting="unsafe", order="C").view(np.uint64)

@@ -1,0 +1,332 @@
+"""The largest and the smallest elements, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.ops.base import axis, composite, into, need_tensor, ops, registry
+from rushlight.ops.reduce import (
+    Along,
+    Dims,
+    Fold,
+    fold_attributes,
+    in_float32,
+    need_bool,
+    numpy_names,
+    restored,
+)
+from rushlight.ops.results import result_type, scattered
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor
+
+FOLD_SAMPLES = [
+    S(T(3, 4, distinct=True)),
+    S(T(3, 4, distinct=True), 1),
+    S(T(2, 3, 4, distinct=True), (0, 2), True),
+    S(T(0, 3), 1),
+    S(T(), 0),
+]
+DIM_SAMPLES = [
+    S(T(3, 4, distinct=True), 1),
+    S(T(2, 3, 4, distinct=True), dim=0, keepdim=True),
+    S(T(0, 3), 1),
+    S(T(), 0),
+]
+
+
+def need_order(op: str, x: Tensor) -> Tensor:
+    """``x`` unless it is complex: complex numbers have no order."""
+    if x._array.dtype.kind == "c":
+        raise NotImplementedError(f"\"{op}\" not implemented for '{x.dtype.storage_name}'")
+    return x
+
+
+def need_elements(op: str, x: Tensor, dims: Sequence[int] | None) -> None:
+    """An error if there is nothing to choose from."""
+    if x._array.size:
+        return
+    if dims is None:
+        raise RuntimeError(
+            f"{op}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            f"reduction dim with the 'dim' argument. The input has shape {list(x.shape)}."
+        )
+    for d in dims:
+        if x.ndim and x.shape[d] == 0:
+            raise IndexError(
+                f"{op}(): Expected reduction dim {d} to have non-zero size. The input has shape "
+                f"{list(x.shape)}."
+            )
+
+
+class Extremum(Fold, abstract=True):
+    """The largest or smallest of many; ties share the gradient evenly."""
+
+    samples = FOLD_SAMPLES
+    errors = (
+        *Fold.errors,
+        Fails(RuntimeError, "Expected reduction dim to be specified", T(0, 3)),
+        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
+        Fails(NotImplementedError, "'ComplexFloat'", T(3, dtype=dtypes.complex64)),
+    )
+    combine: np.ufunc
+
+    def check(self, input: Tensor, dim: Dims = (), keepdim: bool = False) -> Any:
+        x = need_order(self.name, need_tensor(self.name, input))
+        attrs = fold_attributes(x, dim, keepdim)
+        need_elements(self.name, x, attrs["dim"])
+        return (x,), attrs
+
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        return self.combine.reduce(x, dim, keepdims=keepdim)
+
+    def vjp(self, g, y, x, *, dim, keepdim):
+        # A NaN among the elements is the result, and equals nothing.
+        chosen = (x == restored(y, x, dim, keepdim)).logical_or(x != x)
+        return restored(g, x, dim, keepdim) / chosen.sum(dim, keepdim=True) * chosen
+
+
+class Amax(Extremum):
+    """The largest element over the dimensions ``dim``; equal ones share the gradient evenly.
+
+    >>> rl.tensor([[1.0, 5.0], [4.0, 2.0]]).amax(dim=1)
+    tensor([5., 4.])
+    """
+
+    combine = np.maximum
+
+
+class Amin(Extremum):
+    """The smallest element over the dimensions ``dim``; equal ones share the gradient evenly.
+
+    >>> rl.tensor([[1.0, 5.0], [4.0, 2.0]]).amin(dim=1)
+    tensor([1., 2.])
+    """
+
+    combine = np.minimum
+
+
+class Choice(Along, abstract=True):
+    """One element of each line along ``dim``, as (values, indices)."""
+
+    function = method = False
+    differentiable = (0,)
+    samples: Sequence[S] = DIM_SAMPLES
+    errors: Sequence[Fails] = (
+        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
+        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
+        Fails(TypeError, "'dim' must be int, not tuple", T(3, 4), (0, 1)),
+        Fails(NotImplementedError, "'ComplexFloat'", T(3, dtype=dtypes.complex64), 0),
+    )
+
+    def check(self, input: Tensor, dim: int, keepdim: bool = False) -> Any:
+        x = need_order(self.name, need_tensor(self.name, input))
+        dim = axis(dim, x._array.ndim)
+        need_elements(self.name, x, (dim,))
+        return (x,), {"dim": dim, "keepdim": need_bool("keepdim", keepdim)}
+
+    @in_float32
+    def eager(self, x, *, dim, keepdim, **attrs):
+        lines = x if x.ndim else x.reshape(1)
+        indices = self.choose(lines, dim, **attrs)
+        values = np.take_along_axis(lines, indices, dim)
+        if x.ndim and keepdim:
+            return values, indices
+        return values.squeeze(dim), indices.squeeze(dim)
+
+    def choose(self, x: np.ndarray, dim: int, **attrs: Any) -> np.ndarray:
+        """Where the element is in each line: indices of size 1 along ``dim``."""
+        raise NotImplementedError
+
+    def vjp(self, g, y, _x, *, dim, keepdim, **attrs):
+        return scattered(g, y[1], _x, dim, keepdim)
+
+
+class MaxDim(Choice):
+    """The largest element of each line along ``dim``, and its index."""
+
+    result = result_type("max", "values", "indices")
+
+    def choose(self, x, dim):
+        return x.argmax(dim, keepdims=True)
+
+
+class MinDim(Choice):
+    """The smallest element of each line along ``dim``, and its index."""
+
+    result = result_type("min", "values", "indices")
+
+    def choose(self, x, dim):
+        return x.argmin(dim, keepdims=True)
+
+
+max_dim, min_dim = registry["max_dim"].call, registry["min_dim"].call
+
+
+@composite(
+    samples=[*FOLD_SAMPLES[:1], *DIM_SAMPLES, S(T(3, 4), T(4))],
+    errors=[
+        Fails(RuntimeError, "Expected reduction dim to be specified", T(0, 3)),
+        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
+        Fails(TypeError, "'dim' must be int, not float", T(3), 1.0),
+    ],
+)
+@numpy_names
+def max_(
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Any = None,
+) -> Any:
+    """The largest element; along ``dim``, with its index; or of two tensors, element by element.
+
+    >>> x = rl.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> x.max()
+    tensor(5.)
+    >>> values, indices = x.max(dim=1)
+    >>> indices
+    tensor([1, 0])
+    """
+    if other is not None or isinstance(dim, Tensor):
+        return ops.maximum(input, dim if other is None else other, out=out)
+    if dim is None:
+        return ops.amax(input, None, keepdim, out=out)
+    return max_dim(input, dim, keepdim, out=out)
+
+
+@composite(
+    samples=[*FOLD_SAMPLES[:1], *DIM_SAMPLES, S(T(3, 4), T(4))],
+    errors=[
+        Fails(RuntimeError, "Expected reduction dim to be specified", T(0, 3)),
+        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
+        Fails(TypeError, "'dim' must be int, not float", T(3), 1.0),
+    ],
+)
+@numpy_names
+def min_(
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Any = None,
+) -> Any:
+    """The smallest element; along ``dim``, with its index; or of two tensors, element by element.
+
+    >>> x = rl.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> x.min()
+    tensor(1.)
+    >>> values, indices = x.min(dim=1)
+    >>> indices
+    tensor([0, 1])
+    """
+    if other is not None or isinstance(dim, Tensor):
+        return ops.minimum(input, dim if other is None else other, out=out)
+    if dim is None:
+        return ops.amin(input, None, keepdim, out=out)
+    return min_dim(input, dim, keepdim, out=out)
+
+
+aminmax_result = result_type("aminmax", "min", "max")
+
+
+@composite(
+    samples=[
+        S(T(3, 4, distinct=True)),
+        S(T(3, 4, distinct=True), dim=1, keepdim=True),
+        S(T(0, 3), dim=1),
+        S(T(), dim=0),
+    ],
+    errors=[
+        Fails(RuntimeError, "cannot compute aminmax over an empty dimension", T(0, 3)),
+        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), dim=0),
+        Fails(TypeError, "'dim' must be int, not tuple", T(3, 4), dim=(0, 1)),
+    ],
+)
+@numpy_names
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
+) -> Any:
+    """The smallest and the largest element, over all or along ``dim``.
+
+    >>> rl.tensor([3.0, 1.0, 2.0]).aminmax()
+    rushlight.return_types.aminmax(
+    min=tensor(1.),
+    max=tensor(3.))
+    """
+    x = need_tensor("aminmax", input)
+    if dim is not None:
+        dim = axis(dim, x.ndim)
+    elif not x._array.size:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+            f"identity. The input has shape {list(x.shape)}."
+        )
+    y = aminmax_result(x.amin(dim, keepdim), x.amax(dim, keepdim))
+    return y if out is None else into(out, y)
+
+
+class Where(Along, abstract=True):
+    """The index of an extremum along ``dim``, or among all elements in order."""
+
+    differentiable = False
+    samples = [
+        S(T(3, 4, distinct=True)),
+        S(T(3, 4, distinct=True), 1),
+        S(T(2, 3, 4, distinct=True), dim=-2, keepdim=True),
+        S(T(3, 4, distinct=True), keepdim=True),
+        S(T(values=[1.0, 2.0, 2.0, 1.0])),
+        S(T(0, 3), 1),
+        S(T(), 0),
+    ]
+    errors = (
+        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
+        Fails(IndexError, "Expected reduction dim to be specified", T(0, 3)),
+        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
+        Fails(TypeError, "'dim' must be int, not tuple", T(3, 4), (0, 1)),
+        Fails(RuntimeError, "does not support bool input", T(3, dtype=dtypes.bool_)),
+    )
+
+    def check(self, input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+        x = need_order(self.name, need_tensor(self.name, input))
+        if x._array.dtype.kind == "b":
+            raise RuntimeError(f"{self.name}(): does not support bool input")
+        if dim is not None:
+            dim = axis(dim, x._array.ndim)
+            need_elements(self.name, x, (dim,))
+        elif not x._array.size:
+            raise IndexError(
+                f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
+        return (x,), {"dim": dim if x.ndim else None, "keepdim": need_bool("keepdim", keepdim)}
+
+
+class Argmax(Where):
+    """The index of the largest element (the first of equal ones), along ``dim`` or among all.
+
+    >>> rl.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
+    tensor([1, 0])
+    """
+
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        return x.argmax(dim, keepdims=keepdim)
+
+
+class Argmin(Where):
+    """The index of the smallest element (the first of equal ones), along ``dim`` or among all.
+
+    >>> rl.tensor([[1.0, 5.0], [4.0, 2.0]]).argmin(dim=1)
+    tensor([0, 1])
+    """
+
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        return x.argmin(dim, keepdims=keepdim)

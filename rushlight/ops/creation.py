@@ -26,7 +26,7 @@ from rushlight.layouts import (
     shape_of,
     whole,
 )
-from rushlight.literals import no_pinned_memory
+from rushlight.literals import no_pinned_memory, tensor
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
@@ -528,3 +528,6 @@ def new_empty_strided(
     rushlight.int64
     """
     return ops.empty_strided(size, stride, dtype=dtype or input.dtype, **options)
+
+
+ops.tensor = tensor  # for rules and composites

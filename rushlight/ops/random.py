@@ -15,7 +15,7 @@ from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, composite, need_tensor, ops
 from rushlight.ops.creation import SIZE_ERRORS, SIZE_SAMPLES, Factory, numpy_kind
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.writing import Writer
+from rushlight.ops.filling import Overwrite
 from rushlight.random import Generator, chosen
 from rushlight.tensor import Tensor
 
@@ -353,7 +353,7 @@ def not_floating(kernel: str) -> Fails:
     return Fails(NotImplementedError, f'"{kernel}" not implemented', T(2, dtype=dtypes.int64))
 
 
-class Uniform(Writer):
+class Uniform(Overwrite):
     """Writes numbers from the uniform distribution on [from, to).
 
     >>> _ = rl.manual_seed(0)
@@ -378,7 +378,7 @@ class Uniform(Writer):
         target[...] = draw.uniform(generator, target.shape, x.dtype, low, high)
 
 
-class NormalInPlace(Writer):
+class NormalInPlace(Overwrite):
     """Writes numbers from the normal distribution.
 
     >>> _ = rl.manual_seed(0)
@@ -403,7 +403,7 @@ class NormalInPlace(Writer):
         target[...] = draw.normal(generator, target.shape, x.dtype, mean, std, contiguous=whole)
 
 
-class LogNormal(Writer):
+class LogNormal(Overwrite):
     """Writes numbers whose logarithms are from the normal distribution.
 
     >>> _ = rl.manual_seed(0)
@@ -428,7 +428,7 @@ class LogNormal(Writer):
         target[...] = draw.log_normal(generator, target.shape, x.dtype, mean, std)
 
 
-class Exponential(Writer):
+class Exponential(Overwrite):
     """Writes numbers from the exponential distribution with the rate ``lambd``.
 
     >>> _ = rl.manual_seed(0)
@@ -451,7 +451,7 @@ class Exponential(Writer):
         target[...] = draw.exponential(generator, target.shape, x.dtype, rate)
 
 
-class Cauchy(Writer):
+class Cauchy(Overwrite):
     """Writes numbers from the Cauchy distribution.
 
     >>> _ = rl.manual_seed(0)
@@ -477,7 +477,7 @@ class Cauchy(Writer):
         target[...] = draw.cauchy(generator, target.shape, x.dtype, median, sigma)
 
 
-class Geometric(Writer):
+class Geometric(Overwrite):
     """Writes how many trials, each of probability ``p``, it takes until the first success.
 
     >>> _ = rl.manual_seed(0)
@@ -497,7 +497,7 @@ class Geometric(Writer):
         target[...] = draw.geometric(generator, target.shape, x.dtype, p)
 
 
-class BernoulliInPlace(Writer):
+class BernoulliInPlace(Overwrite):
     """Writes ones with the probability ``p``, a number or a tensor, and zeros otherwise.
 
     >>> _ = rl.manual_seed(0)
@@ -529,7 +529,7 @@ class BernoulliInPlace(Writer):
         return ops.zeros_like(p)
 
 
-class Random(Writer):
+class Random(Overwrite):
     """Writes whole numbers from ``from`` to ``to - 1``: ``random_(to)``, ``random_(from, to)``.
 
     Without bounds they go up to the largest number of the dtype, of a floating-point one up to

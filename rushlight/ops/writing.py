@@ -36,8 +36,13 @@ class Write(Op, abstract=True):
         check, change = self.check, self.change
 
         def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            operands, attrs = check(self, *args, **kwargs)
-            return change(self, operands[1:], attrs)
+            (x, *others), attrs = check(self, *args, **kwargs)
+            if x._array.shape != self._array.shape:
+                raise RuntimeError(
+                    f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+                    f"{list(x.shape)}"
+                )
+            return change(self, others, attrs)
 
         write.__name__ = write.__qualname__ = f"{self.name}_"
         write.__doc__ = f"In-place version of :meth:`{self.name}`."

@@ -1,0 +1,158 @@
+"""Ops that write over all elements of a tensor: ``copy_``, ``fill_``, ``zero_``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight import errors as messages
+from rushlight.dtypes import int8, int64
+from rushlight.kernels.casting import cast, checked
+from rushlight.ops.base import broadcastable, check_writable, composite, need_tensor, ops
+from rushlight.ops.creation import NUMBER
+from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.replacement import Write
+from rushlight.tensor import Tensor
+
+
+class Overwrite(Write, abstract=True):
+    """An op that exists in place alone: ``write(x, …)`` fills the array of its first operand."""
+
+    function = inplace = False
+    operands = ("x",)
+
+    def vjp_x(self, g, _y, _x, *_others, **attrs):
+        return ops.zeros_like(g)
+
+    def make(self) -> Callable[..., Tensor]:
+        check, change, name = self.check, self.change, self.name.rstrip("_")
+
+        def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            operands, attrs = check(self, *args, **kwargs)
+            check_writable(self, name)
+            return change(self, operands[1:], attrs)
+
+        method.__wrapped__ = check  # type: ignore[attr-defined]
+        type(self).check.__qualname__ = self.name
+        return method
+
+
+class Copy(Overwrite):
+    """Writes the elements of ``src``, broadcast and cast, over this tensor's.
+
+    >>> rl.zeros(2, 2).copy_(rl.tensor([1, 2]))
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
+
+    name = "copy_"
+    operands = ("x", "source")
+    samples = [
+        S(T(3, 4, grad=False), T(3, 4)), S(T(3, 4, grad=False), T(4)), S(T(2, grad=False), T()),
+        S(T(0, 2, grad=False), T(2)), S(T(2, grad=False), T(2, dtype=int64), non_blocking=True),
+    ]  # fmt: skip
+    errors = [
+        Fails(RuntimeError, r"size of tensor a \(3\) must match .* tensor b \(2\)", T(3), T(2)),
+        Fails(TypeError, "argument 'src' .* must be Tensor, not int", T(3), 2),
+    ]
+
+    def check(self, input: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
+        need_tensor("copy_", src, "src", 2)
+        if not broadcastable(src._array.shape, input._array.shape):
+            raise uncopyable(input._array.shape, src._array.shape)
+        return (input, src), {}
+
+    def write(self, x, source):
+        np.copyto(x, source if source.dtype is x.dtype else cast(source, x.dtype))
+
+    def vjp_source(self, g, _y, _x, _source):
+        return g
+
+
+def uncopyable(target: tuple[int, ...], shape: tuple[int, ...]) -> RuntimeError:
+    """The error for elements of ``shape`` that cannot be broadcast to ``target``."""
+    for offset in range(1, min(len(shape), len(target)) + 1):
+        if shape[-offset] not in (1, target[-offset]):
+            return RuntimeError(
+                f"The size of tensor a ({target[-offset]}) must match the size of tensor b "
+                f"({shape[-offset]}) at non-singleton dimension {len(target) - offset} "
+                f"[copy_: shapes {list(target)} and {list(shape)}]"
+            )
+    return RuntimeError(
+        f"output with shape {list(target)} doesn't match the broadcast shape {list(shape)}"
+    )
+
+
+FILL_ERRORS = [
+    Fails(RuntimeError, "0-dimension value tensor but got tensor with 1 dim", T(2), T(1)),
+    Fails(TypeError, "argument 'value' .* must be Number, not str", T(2), "a"),
+    Fails(RuntimeError, "without overflow", T(2, dtype=int8), 300),
+]
+
+
+class Fill(Overwrite):
+    """Writes ``value``, a number or 0-d tensor, to every element.
+
+    >>> rl.zeros(2).fill_(3)
+    tensor([3., 3.])
+    """
+
+    name = "fill_"
+    operands = ("x", "value")
+    samples = [S(T(3, 4, grad=False), 1), S(T(grad=False), 1), S(T(2, 3, grad=False), T())]
+    errors = FILL_ERRORS
+
+    def check(self, input: Tensor, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if value.ndim:
+                raise RuntimeError(
+                    "fill_ only supports 0-dimension value tensor but got tensor with "
+                    f"{value.ndim} dimensions."
+                )
+            return (input, value), {}
+        if isinstance(value, NUMBER):
+            number = value.item() if isinstance(value, np.generic) else value
+            return (input, checked(number, input.dtype)), {}
+        raise TypeError(
+            f"fill_(): argument 'value' (position 1) must be Number, not {messages.kind(value)}"
+        )
+
+    def write(self, x, value):
+        np.copyto(x, cast(value, x.dtype) if isinstance(value, np.ndarray) else value, "unsafe")
+
+    def vjp_value(self, g, _y, _x, _value):
+        return g.sum()
+
+
+class Zero(Overwrite):
+    """Writes zero to every element.
+
+    >>> rl.ones(2).zero_()
+    tensor([0., 0.])
+    """
+
+    name = "zero_"
+    samples = [S(T(3, 4, grad=False)), S(T(grad=False)), S(T(0, 2, grad=False))]
+    errors = [Fails(TypeError, "takes 2 positional arguments but 3 were given", T(2), 3)]
+
+    def check(self, input: Tensor) -> Any:
+        return (input,), {}
+
+    def write(self, x):
+        x.fill(0)
+
+
+@composite(
+    method=False,
+    samples=[S(T(3, 4), 1), S(T(), 1), S(T(0, 2), 1), S(T(2, 3), T())],
+    errors=FILL_ERRORS,
+)
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor of the shape of ``input`` with every element ``value``, a number or 0-d tensor.
+
+    >>> rl.fill(rl.zeros(2), 3)
+    tensor([3., 3.])
+    """
+    return need_tensor("fill", input).clone().fill_(value)

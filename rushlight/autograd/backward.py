@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.engine import Backward, replaced, roots_of
+from rushlight.autograd.stack import stack
 from rushlight.autograd.tape import Node, Pick, RemovableHandle, edge, named
 from rushlight.tensor import Tensor, wrap
 
@@ -89,7 +90,8 @@ def grad(
     if None in targets:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     if is_grads_batched:
-        return batched_grad(results, wanted, grads, keep_graph, create_graph, allow_unused)
+        unused = {"allow_unused": allow_unused, "materialize_grads": materialize_grads}
+        return batched_grad(results, wanted, grads, keep_graph, create_graph, **unused)
     roots = roots_of(results, grads, create_graph)
     found = Backward(keep_graph, create_graph, targets, accumulate=False).run(roots)
     answer = []
@@ -112,24 +114,23 @@ def batched_grad(
     grads: tuple,
     keep_graph: bool,
     create_graph: bool,
-    allow_unused: bool,
+    **unused: bool,
 ) -> tuple:
     """One :func:`grad` per leading index of the gradients, stacked."""
-    count = next(len(g) for g in grads if g is not None)
+    columns = [g.unbind(0) for g in grads if g is not None]
+    if not columns:
+        raise RuntimeError("is_grads_batched=True needs at least one tensor in grad_outputs")
+    given = [y for y, g in zip(outputs, grads, strict=True) if g is not None]
+    count = len(columns[0])
     rows = [
-        grad(
-            outputs,
-            inputs,
-            tuple([None if g is None else g[i] for g in grads]),
-            retain_graph=keep_graph or i + 1 < count,
-            create_graph=create_graph,
-            allow_unused=allow_unused,
-        )
-        for i in range(count)
+        grad(given, inputs, row, keep_graph or i + 1 < count, create_graph, **unused)
+        for i, row in enumerate(zip(*columns, strict=True))
     ]
     return tuple(
-        None if column[0] is None else column[0].new_stack(column)
-        for column in zip(*rows, strict=True)
+        [
+            None if rows and rows[0][i] is None else stack([row[i] for row in rows], x)
+            for i, x in enumerate(inputs)
+        ]
     )
 
 

@@ -1,0 +1,259 @@
+"""Einstein summation: sums of products, described by one letter per dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import prod
+from typing import Any
+
+from rushlight.ops.base import composite, need_tensor
+from rushlight.ops.contraction import matmul
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor
+
+Labels = tuple[Any, ...]
+"""What the dimensions of a term are called: letters, or -1, -2, … for those of an ellipsis."""
+
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+@composite(
+    method=False,
+    samples=[
+        S("ij,jk->ik", T(2, 3), T(3, 4)),
+        S("bij, bjk", T(2, 3, 4), T(2, 4, 5)),
+        S("...ij,...jk->...ik", T(2, 1, 3, 4), T(5, 4, 2)),
+        S("ii", T(3, 3)),
+        S("bii->bi", T(2, 3, 3)),
+        S("i,j->ij", T(3), T(4)),
+        S("ij->ji", T(2, 3)),
+        S("ij->", T(2, 3)),
+        S("ij,ij->", T(2, 3), T(2, 1)),
+        S("bn,anm,bm->ba", T(2, 3), T(4, 3, 5), T(2, 5)),
+        S("ij,jk", T(2, 0), T(0, 3)),
+        S(T(2, 3), [0, 1], T(3, 4), [1, 2], [2, 0]),
+    ],
+    errors=[
+        Fails(RuntimeError, r"subscripts in the equation \(1\) .* dimensions \(2\)", "i", T(2, 3)),
+        Fails(RuntimeError, "subscript j has size 4 for operand 1", "ij,jk", T(2, 3), T(4, 5)),
+        Fails(RuntimeError, "fewer operands were provided", "i,j", T(2)),
+        Fails(RuntimeError, "more operands were provided", "i", T(2), T(2)),
+        Fails(RuntimeError, "output subscript k does not appear", "ij->k", T(2, 3)),
+        Fails(RuntimeError, "output subscript i appears more than once", "ij->ii", T(2, 3)),
+        Fails(RuntimeError, "not part of any ellipsis", "i..j", T(2, 3)),
+        Fails(RuntimeError, r"subscripts must be in \[a-zA-Z\]", "i*", T(2, 3)),
+        Fails(RuntimeError, "must provide at least one operand", "ij"),
+    ],
+)
+def einsum(*args: Any) -> Tensor:
+    """Sums of products by Einstein's convention.
+
+    ``einsum("bik,bkj->bij", x, y)`` multiplies elements whose letters agree and sums over the
+    letters that are not in the result. A letter twice in one operand takes its diagonal, ``...``
+    stands for dimensions that broadcast, and without ``->`` the result has, in alphabetical order,
+    the letters that occur once. Several operands are multiplied in an order that keeps the cost
+    low. Numbers can replace letters: ``einsum(x, [0, 1], y, [1, 2], [0, 2])``.
+
+    >>> rl.einsum("i,j->ij", rl.tensor([1.0, 2.0]), rl.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    >>> rl.einsum("...ij->...ji", rl.ones(5, 2, 3)).shape
+    rushlight.Size([5, 3, 2])
+    """
+    equation, operands = read_arguments(args)
+    ranks = tuple([need_tensor("einsum", t, "operands", 2)._array.ndim for t in operands])
+    terms, output = parse(equation, ranks)
+    sizes = label_sizes(terms, operands)
+    work = [simplify(t, labels, sizes) for t, labels in zip(operands, terms, strict=True)]
+    while len(work) > 1:
+        i, j = cheapest_pair(work, output, sizes) if len(work) > 2 else (0, 1)
+        b, a = work.pop(j), work.pop(i)
+        needed = {*output, *[x for _, labels in work for x in labels]}
+        work.append(contract(a, b, needed, sizes))
+    t, labels = reduce_to(*work[0], set(output))
+    return arrange(t, labels, output)
+
+
+def read_arguments(args: Sequence[Any]) -> tuple[str, Sequence[Tensor]]:
+    """(equation, operands) of both ways to call :func:`einsum`."""
+    if not args:
+        raise ValueError("einsum(): must specify the equation string and at least one operand")
+    if isinstance(args[0], str):
+        operands = args[1:]
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+            operands = tuple(operands[0])
+        return args[0].replace(" ", ""), operands
+    equation = ",".join([letters(subscripts) for subscripts in args[1 : len(args) // 2 * 2 : 2]])
+    if len(args) % 2:
+        equation += f"->{letters(args[-1])}"
+    return equation, args[: len(args) // 2 * 2 : 2]
+
+
+def letters(subscripts: Any) -> str:
+    """A list of numbers and Ellipsis as the letters of an equation."""
+    if not isinstance(subscripts, (list, tuple)):
+        raise TypeError(f"einsum(): expected a list of subscripts, got {subscripts!r}")
+    for s in subscripts:
+        if s is not Ellipsis and not (isinstance(s, int) and 0 <= s < len(ALPHABET)):
+            raise ValueError(
+                f"einsum(): not expecting subscript {s!r}: must be Ellipsis or in [0, 52)"
+            )
+    return "".join(["..." if s is Ellipsis else ALPHABET[s] for s in subscripts])
+
+
+@lru_cache(maxsize=1024)
+def parse(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], Labels]:
+    """The labels of each operand's dimensions, and of the result's."""
+    left, arrow, right = equation.partition("->")
+    parts = left.split(",")
+    if not ranks:
+        raise RuntimeError("einsum(): must provide at least one operand")
+    if len(parts) != len(ranks):
+        fault = "fewer" if len(parts) > len(ranks) else "more"
+        raise RuntimeError(
+            f"einsum(): {fault} operands were provided than specified in the equation "
+            f"'{equation}': {len(ranks)} for {len(parts)}"
+        )
+    terms, dots = [], 0
+    for i, (part, rank) in enumerate(zip(parts, ranks, strict=True)):
+        labels = read_labels(part, f"operand {i}")
+        named = len(labels) - labels.count("...")
+        if "..." in labels and named <= rank:
+            at, extra = labels.index("..."), rank - named
+            labels[at : at + 1] = range(-extra, 0)
+            dots = max(dots, extra)
+        elif named != rank or "..." in labels:
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) does not match the "
+                f"number of dimensions ({rank}) for operand {i}"
+                + (" and no ellipsis was given" if "..." not in labels else "")
+            )
+        terms.append(tuple(labels))
+    if not arrow:
+        seen = [x for labels in terms for x in labels if isinstance(x, str)]
+        return tuple(terms), (*range(-dots, 0), *sorted(x for x in seen if seen.count(x) == 1))
+    output = read_labels(right, "the output")
+    if "..." in output:
+        at = output.index("...")
+        output[at : at + 1] = range(-dots, 0)
+    for x in output:
+        if output.count(x) > 1:
+            raise RuntimeError(
+                f"einsum(): output subscript {x} appears more than once in the output"
+            )
+        if isinstance(x, str) and not any(x in labels for labels in terms):
+            raise RuntimeError(
+                f"einsum(): output subscript {x} does not appear in the equation for any input "
+                "operand"
+            )
+    return tuple(terms), tuple(output)
+
+
+def read_labels(part: str, place: str) -> list[Any]:
+    """The letters of one term, with at most one ``...`` among them."""
+    before, dots, after = part.partition("...")
+    for text in (before, after):
+        if "." in text:
+            raise RuntimeError(
+                f"einsum(): found '.' for {place} that is not part of any ellipsis: '{part}'"
+            )
+        for letter in text:
+            if letter not in ALPHABET:
+                raise RuntimeError(
+                    f"einsum(): invalid subscript '{letter}' for {place}, "
+                    "subscripts must be in [a-zA-Z]"
+                )
+    return [*before, *([dots] if dots else []), *after]
+
+
+def label_sizes(terms: Sequence[Labels], operands: Sequence[Tensor]) -> dict[Any, int]:
+    """The size of each label, 1 giving way to any other; an error where two disagree."""
+    sizes: dict[Any, int] = {}
+    for i, (labels, t) in enumerate(zip(terms, operands, strict=True)):
+        own: dict[Any, int] = {}
+        for label, size in zip(labels, t._array.shape, strict=True):
+            if own.setdefault(label, size) != size:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't "
+                    f"match, {size} != {own[label]}"
+                )
+            if sizes.setdefault(label, size) == 1:
+                sizes[label] = size
+            elif size not in (1, sizes[label]):
+                raise RuntimeError(
+                    f"einsum(): subscript {label} has size {size} for operand {i} which does not "
+                    f"broadcast with previously seen size {sizes[label]}"
+                )
+    return sizes
+
+
+def simplify(t: Tensor, labels: Labels, sizes: dict[Any, int]) -> tuple[Tensor, Labels]:
+    """A term without repeated labels, and without dimensions that would be broadcast."""
+    for label in set(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            t = t.diagonal(dim1=i, dim2=j)
+            labels = (*labels[:i], *labels[i + 1 : j], *labels[j + 1 :], label)
+    for i in reversed(range(len(labels))):
+        if t._array.shape[i] != sizes[labels[i]]:
+            t = t.squeeze(i)
+            labels = (*labels[:i], *labels[i + 1 :])
+    return t, labels
+
+
+def reduce_to(t: Tensor, labels: Labels, wanted: set[Any]) -> tuple[Tensor, Labels]:
+    """A term summed over the labels that are not ``wanted``."""
+    rest = [i for i, x in enumerate(labels) if x not in wanted]
+    if not rest:
+        return t, labels
+    return t.sum(rest), tuple([x for x in labels if x in wanted])
+
+
+def arrange(t: Tensor, labels: Labels, order: Labels) -> Tensor:
+    """A term with its dimensions in another order."""
+    return t if labels == order else t.permute([labels.index(x) for x in order])
+
+
+def contract(
+    first: tuple[Tensor, Labels],
+    second: tuple[Tensor, Labels],
+    needed: set[Any],
+    sizes: dict[Any, int],
+) -> tuple[Tensor, Labels]:
+    """The product of two terms, summed over the labels that are not ``needed`` afterwards."""
+    a, in_a = reduce_to(*first, {*needed, *second[1]})
+    b, in_b = reduce_to(*second, {*needed, *in_a})
+    batch = tuple([x for x in in_a if x in in_b and x in needed])
+    summed = tuple([x for x in in_a if x in in_b and x not in needed])
+    left = tuple([x for x in in_a if x not in in_b])
+    right = tuple([x for x in in_b if x not in in_a])
+    a, b = arrange(a, in_a, batch + left + summed), arrange(b, in_b, batch + summed + right)
+    n, k, m = [tuple([sizes[x] for x in group]) for group in (left, summed, right)]
+    lead = tuple([sizes[x] for x in batch])
+    if summed:
+        y = matmul(as_shape(a, (*lead, prod(n), prod(k))), as_shape(b, (*lead, prod(k), prod(m))))
+    else:
+        y = as_shape(a, (*lead, *n, *[1] * len(m))) * as_shape(b, (*lead, *[1] * len(n), *m))
+    return as_shape(y, (*lead, *n, *m)), batch + left + right
+
+
+def as_shape(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return t if t._array.shape == shape else t.reshape(shape)
+
+
+def cheapest_pair(
+    work: Sequence[tuple[Tensor, Labels]], output: Labels, sizes: dict[Any, int]
+) -> tuple[int, int]:
+    """The two terms to multiply next: those whose product grows memory least, then costs least."""
+
+    def cost(pair: tuple[int, int]) -> tuple[int, int]:
+        i, j = pair
+        rest = {x for k, (_, labels) in enumerate(work) if k not in pair for x in labels}
+        both = {*work[i][1], *work[j][1]}
+        result = prod(sizes[x] for x in both if x in rest or x in output)
+        return result - work[i][0].numel() - work[j][0].numel(), prod(sizes[x] for x in both)
+
+    return min(combinations(range(len(work)), 2), key=cost)

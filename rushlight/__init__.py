@@ -80,6 +80,7 @@ __version__ = "0.1.0"
 
 bool, int, short, long = bool_, int32, int16, int64
 half, float, double, cfloat, cdouble = float16, float32, float64, complex64, complex128
+fill_, zero_, resize_as_ = Tensor.fill_, Tensor.zero_, Tensor.resize_as_
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(ops).items() if callable(op)})

@@ -205,7 +205,7 @@ for name, kind in CONVERSIONS.items():
     samples=[S(T(2), dtypes.int64), S(T(2), "rushlight.DoubleTensor")],
     errors=[Fails(ValueError, "invalid type: 'foo'", T(2), "foo")],
 )
-def type(  # noqa: A001 - PyTorch's spelling
+def type_(
     input: Tensor,
     dtype: dtypes.dtype | TypedTensor | str | None = None,
     non_blocking: bool = False,

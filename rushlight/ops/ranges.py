@@ -179,7 +179,7 @@ def evenly(start: Any, end: Any, steps: int, kind: np.dtype) -> np.ndarray:
         unit = np.dtype(np.float64)
     first, last = [cast(np.array(value), kind).astype(unit) for value in (start, end)]
     step = (last - first) / unit.type(max(steps - 1, 1))
-    single = unit in (np.float32, np.complex64)
+    single = unit != kind or unit in (np.float32, np.complex64)
     step = step.astype(np.promote_types(unit, np.float64 if single else np.longdouble))
     i = np.arange(steps)
     return np.where(i < max(steps // 2, 1), first + step * i, last - step * (steps - 1 - i))

@@ -94,12 +94,20 @@ def rebuild(function: types.FunctionType) -> Any:
             if value is None:
                 return None
         cells.append(types.CellType(value))
-    scope = {**function.__globals__, "torch": rl, "F": getattr(getattr(rl, "nn", None), "functional", None)}
+    functional = getattr(getattr(rl, "nn", None), "functional", None)
+    names = {"torch": rl, "F": functional, "wrapper_set_seed": with_seed}
+    scope = {**function.__globals__, **names}
     twin = types.FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, tuple(cells)
     )
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
+
+
+def with_seed(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """PyTorch's ``wrapper_set_seed``: the samples of random ops are drawn from one seed."""
+    rl.manual_seed(42)
+    return op(*args, **kwargs)
 
 
 @functools.cache

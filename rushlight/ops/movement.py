@@ -1,23 +1,23 @@
-"""Views: other shapes and orders of the same elements, without copying them."""
+"""Views of all elements with their dimensions in another order, repeated, added or dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from rushlight.ops.base import Op, axis, composite, need_tensor, ops
+from rushlight.ops.base import axes, axis, composite, need_tensor, registry
 from rushlight.ops.families import View
+from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.views import (
+    INSERT,
+    WRONG,
+    as_shape,
+    changes_metadata,
+    check_shape,
+    viewed,
+)
 from rushlight.tensor import Tensor
-
-
-def sizes(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """``f(2, 3)`` and ``f((2, 3))`` mean the same shape."""
-    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-        shape = tuple(shape[0])
-    return tuple([n.__index__() for n in shape])
 
 
 class Permute(View):
@@ -27,16 +27,33 @@ class Permute(View):
     rushlight.Size([5, 2, 3])
     """
 
-    samples = [S(T(2, 3, 4), (2, 0, 1)), S(T(2, 3), (0, 1)), S(T(), ())]
+    samples = [S(T(2, 3, 4), (2, 0, 1)), S(T(2, 3), (0, -1)), S(T(), ()), S(T(2, 0, 3), (1, 2, 0))]
     errors = [
         Fails(RuntimeError, "2 dimensions, got 1", T(2, 3), (0,)),
         Fails(RuntimeError, "dim 0 appears multiple times", T(2, 3), (0, 0)),
         Fails(IndexError, "out of range", T(2, 3), (0, 2)),
+        Fails(TypeError, "takes ints", T(2, 3), (0.0, 1)),
     ]
+
+    def make(self) -> Callable[..., Any]:
+        op, check, apply = self, self.check, self.apply
+
+        def permute(input: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
+            if len(order) == 1 and type(order[0]) is not int:
+                (order,) = order
+            try:
+                array = input._array.transpose(order)
+            except WRONG:
+                array = None
+            if array is None or len(order) != array.ndim or dims is not None:
+                return apply(*check(input, order if dims is None else dims))
+            return viewed(op, input, array, {"dims": order})
+
+        return permute
 
     def check(self, input: Tensor, *dims: Any) -> Any:
         x = need_tensor("permute", input)
-        order = [axis(d, x.ndim) for d in sizes(dims)]
+        order = [axis(d, x.ndim) for d in as_shape("permute", dims)]
         if len(order) != x.ndim:
             raise RuntimeError(
                 f"permute(): the tensor has {x.ndim} dimensions, got {len(order)} in dims={order}"
@@ -50,7 +67,169 @@ class Permute(View):
         return x.transpose(dims)
 
     def vjp(self, g, _y, _x, *, dims):
-        return g.permute(tuple(np.argsort(dims)))
+        count = len(dims)
+        back = sorted(range(count), key=[d % count for d in dims].__getitem__)
+        return g.permute(tuple(back))
+
+
+class Transpose(View):
+    """Two dimensions swapped.
+
+    >>> rl.zeros(2, 3, 5).transpose(0, 2).shape
+    rushlight.Size([5, 3, 2])
+    """
+
+    aliases = ("swapaxes", "swapdims")
+    samples = [S(T(2, 3, 4), 0, 2), S(T(2, 3), -1, 0), S(T(), 0, -1), S(T(0, 3), 0, 1)]
+    errors = [
+        Fails(IndexError, r"range of \[-2, 1\], but got 2", T(2, 3), 0, 2),
+        Fails(IndexError, r"range of \[-1, 0\], but got 1", T(), 0, 1),
+        Fails(TypeError, "must be int, not float", T(2, 3), 0, 1.0),
+        Fails(TypeError, "must be Tensor, not list", [[1.0]], 0, 1),
+    ]
+
+    def make(self) -> Callable[..., Any]:
+        op, check, apply = self, self.check, self.apply
+
+        def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+            try:
+                array = input._array.swapaxes(dim0, dim1)
+            except WRONG:
+                return apply(*check(input, dim0, dim1))
+            return viewed(op, input, array, {"dim0": dim0, "dim1": dim1})
+
+        return transpose
+
+    def check(self, input: Tensor, dim0: int, dim1: int) -> Any:
+        x = need_tensor("transpose", input)
+        return (x,), {"dim0": axis(dim0, x.ndim), "dim1": axis(dim1, x.ndim)}
+
+    def eager(self, x, *, dim0, dim1):
+        return x.swapaxes(dim0, dim1) if x.ndim else x[...]
+
+    def vjp(self, g, _y, _x, *, dim0, dim1):
+        return g.transpose(dim0, dim1)
+
+
+@composite(
+    samples=[S(T(2, 3)), S(T(3)), S(T())],
+    errors=[
+        Fails(RuntimeError, "expects a tensor with <= 2 dimensions", T(2, 2, 2)),
+        Fails(TypeError, "must be Tensor, not list", [[1.0]]),
+    ],
+)
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; vectors and scalars stay as they are.
+
+    >>> rl.ones(2, 3).t().shape
+    rushlight.Size([3, 2])
+    """
+    ndim = need_tensor("t", input)._array.ndim
+    if ndim == 2:
+        return viewed(swap, input, input._array.T, MATRIX)
+    if ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
+    return input.view(input._array.shape)
+
+
+swap = registry["transpose"]
+MATRIX = {"dim0": 0, "dim1": 1}
+
+
+@composite(
+    samples=[S(T(2, 3, 4)), S(T(2, 3))],
+    errors=[Fails(RuntimeError, "only supported on matrices or batches", T(3))],
+)
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of matrices: the last two dimensions swapped, conjugated if complex.
+
+    >>> rl.tensor([[1 + 2j, 3j]]).adjoint()
+    tensor([[1.-2.j],
+            [0.-3.j]])
+    """
+    y = matrices("tensor.adjoint()", need_tensor("adjoint", input))
+    return y.conj() if y._array.dtype.kind == "c" else y
+
+
+def matrices(name: str, x: Tensor) -> Tensor:
+    """The last two dimensions swapped; scalars stay as they are."""
+    if x._array.ndim == 1:
+        raise RuntimeError(
+            f"{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return x.transpose(-2, -1) if x._array.ndim else x.view(())
+
+
+@composite(name="T", method=False, function=False, samples=[S(T(2, 3)), S(T(2, 3, 4)), S(T(3))])
+def reversed_dimensions(input: Tensor) -> Tensor:
+    """All dimensions in reverse order: the transpose of a matrix.
+
+    >>> rl.ones(2, 3).T.shape
+    rushlight.Size([3, 2])
+    """
+    array = input._array
+    if array.ndim == 2:
+        return viewed(swap, input, array.T, MATRIX)
+    return input.permute(tuple(range(array.ndim))[::-1])
+
+
+@composite(
+    name="mT",
+    method=False,
+    function=False,
+    samples=[S(T(2, 3)), S(T(2, 3, 4)), S(T())],
+    errors=[Fails(RuntimeError, "only supported on matrices or batches", T(3))],
+)
+def matrix_transpose(input: Tensor) -> Tensor:
+    """The last two dimensions swapped.
+
+    >>> rl.ones(5, 2, 3).mT.shape
+    rushlight.Size([5, 3, 2])
+    """
+    return matrices("tensor.mT", input)
+
+
+@composite(
+    name="mH",
+    method=False,
+    function=False,
+    samples=[S(T(2, 3)), S(T(2, 3, 4)), S(T())],
+    errors=[Fails(RuntimeError, "only supported on matrices or batches", T(3))],
+)
+def matrix_adjoint(input: Tensor) -> Tensor:
+    """The last two dimensions swapped, conjugated if complex.
+
+    >>> rl.ones(5, 2, 3).mH.shape
+    rushlight.Size([5, 3, 2])
+    """
+    return input.adjoint()
+
+
+@composite(
+    name="H",
+    method=False,
+    function=False,
+    samples=[S(T(2, 3)), S(T())],
+    errors=[Fails(RuntimeError, r"matrices \(2-D tensors\). Got 3-D", T(2, 2, 2))],
+)
+def hermitian(input: Tensor) -> Tensor:
+    """The transpose of a matrix, conjugated if complex.
+
+    >>> rl.ones(2, 3).H.shape
+    rushlight.Size([3, 2])
+    """
+    if input._array.ndim not in (0, 2):
+        raise RuntimeError(
+            "tensor.H is only supported on matrices (2-D tensors). "
+            f"Got {input._array.ndim}-D tensor. For batches of matrices, consider using tensor.mH"
+        )
+    return input.adjoint()
+
+
+Tensor.T = property(reversed_dimensions)
+Tensor.mT = property(matrix_transpose)
+Tensor.mH = property(matrix_adjoint)
+Tensor.H = property(hermitian)
 
 
 class Expand(View):
@@ -61,12 +240,32 @@ class Expand(View):
             [2., 2., 2.]])
     """
 
-    samples = [S(T(3, 1), (3, 4)), S(T(3), (2, 3)), S(T(2, 1), (-1, 3)), S(T(), (2,))]
-    errors = [Fails(RuntimeError, r"must match the existing size \(3\)", T(3), (4,))]
+    function = False
+    samples = [
+        S(T(3, 1), (3, 4)),
+        S(T(3), (2, 3)),
+        S(T(2, 1), (-1, 3)),
+        S(T(), (2,)),
+        S(T(1, 3), (0, 3)),
+        S(T(2, 3), (2, 3)),
+    ]
+    errors = [
+        Fails(RuntimeError, r"must match the existing size \(3\)", T(3), (4,)),
+        Fails(RuntimeError, "number of sizes provided", T(2, 3), (3,)),
+        Fails(RuntimeError, "isn't allowed in a leading", T(3), (-1, 3)),
+        Fails(RuntimeError, "overflows int64", T(1), (2**40, 2**40)),
+        Fails(TypeError, "takes ints", T(1), (2.5,)),
+    ]
 
-    def check(self, input: Tensor, *size: Any) -> Any:
+    def check(
+        self,
+        input: Tensor,
+        *new: Any,
+        size: Sequence[int] | None = None,
+        implicit: bool = False,
+    ) -> Any:
         x = need_tensor("expand", input)
-        shape = list(sizes(size))
+        shape = list(as_shape("expand", new if size is None else (size,)))
         old = x._array.shape
         lead = len(shape) - len(old)
         if lead < 0:
@@ -74,117 +273,180 @@ class Expand(View):
                 f"expand(): the number of sizes provided ({len(shape)}) must be greater or equal "
                 f"to the number of dimensions in the tensor ({len(old)})"
             )
-        for i, n in enumerate(shape):
-            have = old[i - lead] if i >= lead else None
-            if n == -1 and have is not None:
+        for i, have in enumerate(old, lead):
+            n = shape[i]
+            if n == -1:
                 shape[i] = have
-            elif n < 0:
-                raise RuntimeError(f"expand(): invalid size {n} at dimension {i} of {shape}")
-            elif have not in (None, 1, n):
+            elif have != n and have != 1:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({n}) must match the existing size ({have}) "
                     f"at non-singleton dimension {i}. Target sizes: {shape}. "
                     f"Tensor sizes: {list(old)}"
                 )
+        if -1 in shape[:lead]:
+            raise RuntimeError(
+                f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
+                f"dimension {shape.index(-1)}: sizes {shape} of a tensor of shape {list(old)}"
+            )
+        check_shape("expand", shape)
         return (x,), {"size": tuple(shape)}
 
     def eager(self, x, *, size):
-        return np.broadcast_to(x, size)
+        if x.shape == size:
+            return x[...]
+        lead = len(size) - x.ndim
+        strides = [0] * lead
+        for have, n, stride in zip(x.shape, size[lead:], x.strides, strict=True):
+            strides.append(stride if have == n else 0)
+        y = restrided(x, size, strides)
+        y.flags.writeable = False
+        return y
 
     def vjp(self, g, _y, _x, *, size):
         return g.sum_to_size(_x.shape)
 
 
-class Reshaped(View):
-    """The elements, in order, in another shape; the strides must allow it."""
+@composite(
+    samples=[S(T(3, 1), (3, 4)), S(T(3), (2, 3)), S(T(), (2,))],
+    errors=[Fails(RuntimeError, r"must match the existing size \(3\)", T(3), (4,))],
+)
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
+    """``input`` repeated to the shape ``size`` by the rules of broadcasting, without copying.
 
-    name = "view"
-    function = False
-    samples = [S(T(2, 6), (3, 4)), S(T(2, 6), (-1, 2)), S(T(0, 3), (3, 0)), S(T(), (1, 1))]
+    >>> rl.tensor([1, 2]).broadcast_to((2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
+    return input.expand(size)
+
+
+@composite(
+    function=False,
+    samples=[S(T(3, 1), T(3, 4)), S(T(), T(2))],
+    errors=[Fails(RuntimeError, r"must match the existing size \(3\)", T(3), T(4))],
+)
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input`` expanded to the shape of ``other``.
+
+    >>> rl.tensor([[1], [2]]).expand_as(rl.ones(2, 3)).shape
+    rushlight.Size([2, 3])
+    """
+    return input.expand(need_tensor("expand_as", other, "other")._array.shape)
+
+
+class Squeeze(View):
+    """Without its dimensions of size 1: all of them, or those of ``dim`` that have size 1.
+
+    >>> rl.zeros(1, 3, 1).squeeze().shape, rl.zeros(1, 3, 1).squeeze(0).shape
+    (rushlight.Size([3]), rushlight.Size([3, 1]))
+    """
+
+    samples = [
+        S(T(1, 3, 1)),
+        S(T(1, 3, 1), 0),
+        S(T(1, 3, 1), 1),
+        S(T(1, 3, 1), (0, -1)),
+        S(T(), 0),
+    ]
     errors = [
-        Fails(RuntimeError, "only one dimension can be inferred", T(4), (-1, -1)),
-        Fails(RuntimeError, "is invalid for input of size 4", T(4), (3, 2)),
-        Fails(RuntimeError, "cannot reshape tensor of 0 elements", T(0), (-1, 0)),
+        Fails(IndexError, r"range of \[-2, 1\], but got 5", T(2, 3), 5),
+        Fails(RuntimeError, "dim 0 appears multiple times", T(1, 3), (0, 0)),
     ]
 
-    def check(self, input: Tensor, *shape: Any) -> Any:
-        x = need_tensor("view", input)
-        return (x,), {"shape": complete_shape(x, sizes(shape))}
+    def check(self, input: Tensor, dim: int | Sequence[int] | None = None) -> Any:
+        x = need_tensor("squeeze", input)
+        shape = x._array.shape
+        if dim is None:
+            return (x,), {"dim": None}
+        wanted = axes(dim, len(shape))
+        return (x,), {"dim": tuple([d for d in wanted if shape and shape[d] == 1])}
 
-    def eager(self, x, *, shape):
-        try:
-            return np.reshape(x, shape, copy=False)
-        except ValueError:
-            raise RuntimeError(
-                f"view size is not compatible with input tensor's size and stride: shape "
-                f"{list(x.shape)} cannot be seen as {list(shape)} without a copy. "
-                "Use .reshape(...) instead."
-            ) from None
+    def eager(self, x, *, dim):
+        return x.squeeze(dim)
 
-    def vjp(self, g, _y, _x, *, shape):
+    def vjp(self, g, _y, _x, *, dim):
         return g.reshape(_x.shape)
 
 
-def complete_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """``shape`` with its -1 worked out; an error if the sizes do not fit the element count."""
-    count = x._array.size
-    known, unknown = 1, None
-    for i, n in enumerate(shape):
-        if n == -1:
-            if unknown is not None:
-                raise RuntimeError(f"only one dimension can be inferred, got shape {list(shape)}")
-            unknown = i
-        elif n < 0:
-            raise RuntimeError(f"invalid shape dimension {n} in {list(shape)}")
-        else:
-            known *= n
-    if unknown is None:
-        if known != count:
-            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
-        return shape
-    if known == 0:
+class Unsqueeze(View):
+    """With a new dimension of size 1 at position ``dim``.
+
+    >>> rl.zeros(2, 3).unsqueeze(1).shape
+    rushlight.Size([2, 1, 3])
+    """
+
+    samples = [S(T(2, 3), 1), S(T(2, 3), -1), S(T(), 0), S(T(2, 0), 2), S(T(2, 3), -3)]
+    errors = [
+        Fails(IndexError, r"range of \[-3, 2\], but got 3", T(2, 3), 3),
+        Fails(IndexError, r"range of \[-3, 2\], but got -4", T(2, 3), -4),
+        Fails(TypeError, "must be int, not float", T(2, 3), 1.0),
+    ]
+
+    def make(self) -> Callable[..., Any]:
+        op, check, apply = self, self.check, self.apply
+
+        def unsqueeze(input: Tensor, dim: int) -> Tensor:
+            try:
+                array = input._array[INSERT[dim]]
+            except WRONG:
+                return apply(*check(input, dim))
+            return viewed(op, input, array, {"dim": dim})
+
+        return unsqueeze
+
+    def check(self, input: Tensor, dim: int) -> Any:
+        x = need_tensor("unsqueeze", input)
+        check_shape("unsqueeze", (*x._array.shape, 1))
+        return (x,), {"dim": axis(dim, x._array.ndim + 1)}
+
+    def eager(self, x, *, dim):
+        return x[INSERT[dim]]
+
+    def vjp(self, g, _y, _x, *, dim):
+        return g.squeeze(dim)
+
+
+@composite(
+    aliases=("moveaxis",),
+    samples=[
+        S(T(2, 3, 4), 0, 2),
+        S(T(2, 3, 4), (0, 1), (-1, 0)),
+        S(T(), 0, 0),
+        S(T(2, 3), (), ()),
+    ],
+    errors=[
+        Fails(RuntimeError, "same number of dims as destination", T(2, 3), (0, 1), (1,)),
+        Fails(RuntimeError, r"repeated dim in `source` \(\[0, 0\]\)", T(2, 3), (0, 0), (0, 1)),
+        Fails(IndexError, "out of range", T(2, 3), 0, 2),
+    ],
+)
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """The dimensions ``source`` at the positions ``destination``, the others in order around them.
+
+    >>> rl.zeros(2, 3, 5).movedim(0, -1).shape
+    rushlight.Size([3, 5, 2])
+    """
+    x = need_tensor("movedim", input)
+    ndim = x._array.ndim
+    start, end = ([d] if isinstance(d, int) else list(d) for d in (source, destination))
+    if len(start) != len(end):
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the "
-            "unspecified dimension size -1 can be any value and is ambiguous"
+            f"movedim: Invalid source or destination dims: source ({start} dims) should contain "
+            f"the same number of dims as destination ({end} dims)"
         )
-    if count % known:
-        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
-    return (*shape[:unknown], count // known, *shape[unknown + 1 :])
+    places = dict(
+        zip(move_axes(end, ndim, "destination"), move_axes(start, ndim, "source"), strict=True)
+    )
+    rest = iter([d for d in range(ndim) if d not in places.values()])
+    return x.permute([places[i] if i in places else next(rest) for i in range(ndim)])
 
 
-@composite(
-    samples=[S(T(2, 6), (3, 4)), S(T(2, 3, 4), (-1,))],
-    errors=[Fails(RuntimeError, "only one dimension can be inferred", T(4), (-1, -1))],
-)
-def reshape(input: Tensor, *shape: Any) -> Tensor:
-    """The elements, in order, in another shape: a view where the strides allow it, else a copy.
-
-    >>> rl.arange(6).reshape(2, -1)
-    tensor([[0, 1, 2],
-            [3, 4, 5]])
-    """
-    x = need_tensor("reshape", input)
-    wanted = complete_shape(x, sizes(shape))
-    array = x._array
-    if not array.flags.c_contiguous:
-        try:
-            np.reshape(array, wanted, copy=False)
-        except ValueError:
-            x = x.clone()
-    return x.view(wanted)
+def move_axes(dims: list[int], ndim: int, which: str) -> list[int]:
+    found = [axis(d, ndim) for d in dims]
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"movedim: repeated dim in `{which}` ({dims})")
+    return found
 
 
-@composite(
-    samples=[S(T(2, 3)), S(T(3)), S(T())],
-    errors=[Fails(RuntimeError, "expects a tensor with <= 2 dimensions", T(2, 2, 2))],
-)
-def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; vectors and scalars stay as they are.
-
-    >>> rl.ones(2, 3).t().shape
-    rushlight.Size([3, 2])
-    """
-    x = need_tensor("t", input)
-    if x.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D")
-    return x.permute(1, 0) if x.ndim == 2 else x.view(x.shape)
+for _name in ("transpose", "swapaxes", "swapdims", "t", "squeeze", "unsqueeze"):
+    changes_metadata(_name)

@@ -1,0 +1,300 @@
+"""How a tensor lies in memory: strides, storage, contiguity, and views given by strides alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import edge
+from rushlight.layouts import (
+    arranged,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    order_of,
+    permuted,
+    preserve_format,
+)
+from rushlight.ops.base import axis, composite, need_tensor, ops, registry
+from rushlight.ops.families import View
+from rushlight.ops.memory import dense_strides, element_strides, offset_in, storage
+from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.views import as_shape, changes_metadata, check_shape, view_node
+from rushlight.tensor import Tensor, wrap, wrap_view
+
+ndarray = np.ndarray
+DENSE = contiguous_format
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """How many elements to jump to the next one in each dimension, or in dimension ``dim``.
+
+    >>> rl.zeros(2, 3).stride(), rl.zeros(2, 3).t().stride(0)
+    ((3, 1), 1)
+    """
+    strides = element_strides(self._array)
+    return strides if dim is None else strides[axis(dim, len(strides))]
+
+
+def storage_offset(self: Tensor) -> int:
+    """How many elements of the storage lie before the first one of this tensor.
+
+    >>> rl.arange(6)[2:].storage_offset()
+    2
+    """
+    return offset_in(storage(self._array), self._array)
+
+
+def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> bool:
+    """Whether the elements lie in memory in the order of their indices, without gaps.
+
+    >>> rl.zeros(2, 3).is_contiguous(), rl.zeros(2, 3).t().is_contiguous()
+    (True, False)
+    """
+    array = self._array
+    try:
+        order = order_of(memory_format, array.shape, array)
+    except RuntimeError:
+        return False
+    return array.flags.c_contiguous if order is None else array.transpose(order).flags.c_contiguous
+
+
+Tensor.stride = stride
+Tensor.storage_offset = storage_offset
+Tensor.is_contiguous = is_contiguous
+
+
+@composite(
+    function=False,
+    samples=[S(T(2, 3)), S(T()), S(T(2, 0))],
+    errors=[Fails(TypeError, "must be rushlight.memory_format, not str", T(2), memory_format="x")],
+)
+def contiguous(input: Tensor, memory_format: memory_format | None = None) -> Tensor:
+    """The tensor itself if it is contiguous, else a contiguous copy.
+
+    >>> rl.zeros(2, 3).t().contiguous().stride()
+    (2, 1)
+    """
+    if memory_format is None:
+        return input if input._array.flags.c_contiguous else input.clone(memory_format=DENSE)
+    order_of(memory_format, input._array.shape)
+    if is_contiguous(input, memory_format):
+        return input
+    return input.clone(memory_format=memory_format)
+
+
+class AsStrided(View):
+    """A view of the storage with any ``size``, ``stride`` and ``storage_offset``, in elements.
+
+    Element (i, j, …) is the storage's element ``storage_offset + i·stride[0] + j·stride[1] + …``.
+
+    >>> rl.arange(6).as_strided((2, 2), (1, 2), 1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+
+    samples = [
+        S(T(6), (2, 2), (1, 2), 1),
+        S(T(3, 3), (2, 2), (1, 2)),
+        S(T(5), (3, 3), (1, 1)),
+        S(T(4), (), ()),
+        S(T(4), (0, 2), (1, 1)),
+    ]
+    errors = [
+        Fails(RuntimeError, "are out of bounds for storage of size", T(4), (3,), (2,)),
+        Fails(RuntimeError, "Negative strides are not supported", T(4), (3,), (-1,)),
+        Fails(RuntimeError, "mismatch in length of strides and shape", T(4), (3,), (1, 1)),
+        Fails(RuntimeError, "invalid storage offset -1", T(4), (3,), (1,), -1),
+        Fails(RuntimeError, "negative dimension -3", T(4), (-3,), (1,)),
+    ]
+
+    def check(
+        self,
+        input: Tensor,
+        size: Sequence[int],
+        stride: Sequence[int],
+        storage_offset: int | None = None,
+    ) -> Any:
+        x = need_tensor("as_strided", input)
+        shape, steps = as_shape("as_strided", (size,)), as_shape("as_strided", (stride,))
+        flat = storage(x._array)
+        start = offset_in(flat, x._array)
+        offset = start if storage_offset is None else int(storage_offset)
+        if len(shape) != len(steps):
+            raise RuntimeError(
+                f"mismatch in length of strides and shape: size {list(shape)}, stride {list(steps)}"
+            )
+        check_shape("as_strided", shape)
+        if min(steps, default=0) < 0:
+            raise RuntimeError(
+                f"as_strided: Negative strides are not supported, got strides: {list(steps)}"
+            )
+        if offset < 0:
+            raise RuntimeError(f"as_strided: invalid storage offset {offset}")
+        need = reach(shape, steps, offset)
+        if need > flat.size:
+            itemsize = flat.itemsize
+            raise RuntimeError(
+                f"as_strided: sizes {list(shape)}, strides {list(steps)}, storage offset {offset}, "
+                f"and itemsize {itemsize} requiring a storage size of {need * itemsize} are out "
+                f"of bounds for storage of size {flat.nbytes}"
+            )
+        home = (element_strides(x._array), start)
+        return (x,), {"size": shape, "stride": steps, "storage_offset": offset, "home": home}
+
+    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
+        (x,) = operands
+        array = self.eager(x._array, **attrs)
+        base = x if x._base is None else x._base
+        start = offset_in(storage(base._array), base._array)
+        v = wrap_view(array, base, self, {**attrs, "home": (dense_strides(base.shape), 0)})
+        state = local.state
+        if start or not base._array.flags.c_contiguous or x._view is None is not x._base:
+            v._view = None  # replayed on a copy of the base, it would see other elements
+        if not state.grad:
+            v._view = v._history = None
+        elif x._history is not None:
+            history = edge(x)
+            if history is not None:
+                v._view_node = view_node(self, history, array, attrs, state)
+        return v
+
+    def eager(self, x, *, size, stride, storage_offset, home):
+        flat = storage(x)
+        if (element_strides(x), offset_in(flat, x)) != home and x.size:
+            count = max(reach(x.shape, *home), reach(size, stride, storage_offset))
+            flat = np.zeros(count, x.dtype)
+            flat[places(x.shape, *home)] = x
+        if 0 in size:
+            return np.empty(size, x.dtype)
+        itemsize = x.itemsize
+        y = ndarray(size, x.dtype, flat, storage_offset * itemsize, [s * itemsize for s in stride])
+        if any([s == 0 and n > 1 for s, n in zip(stride, size, strict=True)]):
+            y.flags.writeable = False
+        return y
+
+    def vjp(self, g, _y, _x, *, size, stride, storage_offset, home):
+        here, there = places(_x.shape, *home), places(size, stride, storage_offset)
+        count = 1 + max(here.max(initial=0), there.max(initial=0))
+        flat = ops.zeros(count, dtype=g.dtype)
+        flat = flat.index_add(0, wrap(there.ravel()), g.reshape(-1))
+        times = np.bincount(here.ravel(), minlength=count)
+        if times.max() > 1:
+            flat = flat / wrap(np.maximum(times, 1))
+        return flat.index_select(0, wrap(here.ravel())).reshape(_x.shape)
+
+
+def reach(shape: Sequence[int], stride: Sequence[int], offset: int) -> int:
+    """How many elements a storage must have at least."""
+    if 0 in shape:
+        return 0
+    return 1 + offset + sum([(n - 1) * s for n, s in zip(shape, stride, strict=True)])
+
+
+def places(shape: Sequence[int], stride: Sequence[int], offset: int) -> ndarray:
+    """Where in its storage each element of a tensor lies."""
+    where = np.full(shape, offset)
+    for dim, (n, s) in enumerate(zip(shape, stride, strict=True)):
+        steps = np.arange(n) * s
+        where += steps.reshape((n,) + (1,) * (len(shape) - dim - 1))
+    return where
+
+
+@composite(
+    samples=[S(T(9), T(2, 2), (2, 2), (1, 3), 1), S(T(3, 3), T(2, 2), (2, 2), (2, 1))],
+    errors=[
+        Fails(RuntimeError, "src to have a size equal to the slice", T(4), T(3), (2,), (1,)),
+        Fails(RuntimeError, "are out of bounds for storage", T(4), T(3), (3,), (2,)),
+    ],
+)
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """A copy of ``input`` in which ``src`` stands where ``as_strided`` with these arguments looks.
+
+    >>> rl.zeros(4).as_strided_scatter(rl.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
+    x = need_tensor("as_strided_scatter", input)
+    (_, attrs) = registry["as_strided"].check(x, size, stride, storage_offset)
+    if need_tensor("as_strided_scatter", src, "src", 2)._array.shape != attrs["size"]:
+        raise RuntimeError(
+            "as_strided_scatter: expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(attrs['size'])}"
+        )
+    here = places(x._array.shape, *attrs["home"]).ravel()
+    there = places(attrs["size"], attrs["stride"], attrs["storage_offset"]).ravel()
+    element_at = np.full(1 + max(here.max(initial=0), there.max(initial=0)), -1)
+    element_at[here] = np.arange(here.size)
+    (inside,) = np.nonzero(element_at[there] >= 0)
+    source = src.reshape(-1).index_select(0, wrap(inside)).to(x.dtype)
+    y = x.reshape(-1).index_copy(0, wrap(element_at[there[inside]]), source)
+    return y.reshape(x._array.shape)
+
+
+changes_metadata("as_strided")
+
+
+def resize_(
+    self: Tensor,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    memory_format: memory_format | None = None,
+) -> Tensor:
+    """Gives the tensor another shape, in memory of its own that grows if it must.
+
+    The first elements of the storage stay; those that are new are not initialised.
+
+    >>> rl.arange(6).resize_(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    shape = as_shape("resize_", sizes if size is None else (size,))
+    check_shape("resize_", shape)
+    order = order_of(memory_format, shape)
+    flat = storage(self._array)
+    start = offset_in(flat, self._array)
+    end = start + math.prod(shape)
+    if end > flat.size:
+        grown = np.empty(end, flat.dtype)
+        grown[: flat.size] = flat
+        flat = grown
+    self._array = arranged(flat[start:end].reshape(permuted(shape, order)), order)
+    self._view = None  # what it was a view of, if anything, it no longer is
+    return self
+
+
+def resize_as_(
+    self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None
+) -> Tensor:
+    """Gives the tensor the shape of ``the_template``, as :meth:`resize_` does.
+
+    >>> rl.arange(6).resize_as_(rl.ones(2, 1)).shape
+    rushlight.Size([2, 1])
+    """
+    template = need_tensor("resize_as_", the_template, "the_template")._array
+    if memory_format is preserve_format:
+        memory_format = format_of(template)
+    return resize_(self, template.shape, memory_format=memory_format)
+
+
+def format_of(array: ndarray) -> memory_format:
+    """The memory format that ``array`` has: channels last, if its strides say so."""
+    last = {4: channels_last, 5: channels_last_3d}.get(array.ndim, DENSE)
+    order = order_of(last, array.shape)
+    return DENSE if order is None or not array.transpose(order).flags.c_contiguous else last
+
+
+Tensor.resize_ = resize_
+Tensor.resize_as_ = resize_as_

@@ -1,0 +1,133 @@
+"""What all views share: the tensor over another look at an array, and the shapes users give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from rushlight import errors as messages
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import Node, Plan, edge, next_sequence
+from rushlight.errors import user_line
+from rushlight.ops.base import ops, touched
+from rushlight.ops.families import View
+from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new
+
+ndarray = np.ndarray
+MOST_DIMS = 64
+ALL = slice(None)
+NOTHING = (None,)
+INSERT = {d: (ALL,) * d + (None,) for d in range(MOST_DIMS)}
+INSERT.update({-1 - d: (..., None, *[ALL] * d) for d in range(MOST_DIMS)})
+"""The index that makes a dimension of size 1 at a position, from the front or the back."""
+WRONG = (AttributeError, TypeError, ValueError, IndexError, KeyError)
+"""What NumPy, or the lack of an array, says of arguments that ``check`` will explain."""
+
+
+def viewed(op: View, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
+    """The tensor over ``array``, which the view ``op`` made of ``x``: `View.apply`, inlined."""
+    v = new(Tensor)
+    v._array = array
+    shared = x._counter
+    if shared is None:
+        shared = x._counter = Counter()
+    v._counter = shared
+    base = x._base
+    state = local.state
+    if not state.grad:
+        v._base = x if base is None else base
+        return v
+    v._history = VIEW
+    v._view_version = shared.value
+    if base is None:
+        v._base, v._view = x, ((op, attrs),)
+    else:
+        v._base = base
+        if x._view is not None:
+            v._view = (*x._view, (op, attrs))
+    history = x._history
+    if history is not None:
+        if history is LEAF:
+            history = x
+        elif history is VIEW:
+            history = edge(x)
+        if history is not None:
+            v._view_node = view_node(op, history, array, attrs, state)
+    return v
+
+
+def view_node(op: View, history: Any, array: ndarray, attrs: dict[str, Any], state: Any) -> Node:
+    """The tape node of a view: it keeps nothing, so :func:`link` has nothing to look for."""
+    try:
+        plan = op.plans[(True,)]
+    except KeyError:
+        plan = op.plans[(True,)] = Plan(op, (True,))
+    node = new(Node)
+    node.plan = plan
+    node.edges = (history,)
+    node.saved = NOTHING
+    node.attrs = attrs
+    node.sequence = next_sequence()
+    node.shape, node.array_dtype = array.shape, array.dtype
+    if state.anomaly:
+        node.where = user_line()
+    return node
+
+
+def as_shape(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """The ints of ``f(2, 3)``, ``f((2, 3))`` and ``f([2, 3])`` alike."""
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = tuple(shape[0])
+    try:
+        return tuple([index(n) for n in shape])
+    except TypeError:
+        kinds = ", ".join([messages.kind(n) for n in shape])
+        raise TypeError(f"{name}() takes ints or a tuple of ints, but got ({kinds})") from None
+
+
+def check_shape(name: str, shape: Sequence[int]) -> None:
+    """An error if no tensor can have this shape."""
+    if len(shape) > MOST_DIMS:
+        raise RuntimeError(
+            f"{name}(): a tensor has at most {MOST_DIMS} dimensions, got {len(shape)}"
+        )
+    count = 1
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(
+                f"{name}(): Trying to create tensor with negative dimension {n}: {list(shape)}"
+            )
+        count *= n
+    if count >= 2**63:
+        raise RuntimeError(f"{name}(): the element count of shape {list(shape)} overflows int64")
+
+
+def changes_metadata(name: str) -> None:
+    """Installs ``Tensor.name_``, which makes a tensor the view of itself that ``name`` returns."""
+    call = getattr(ops, name)
+
+    def change(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        recording = local.state.grad
+        if recording and self._history is LEAF:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation. "
+                f"[{name}_]"
+            )
+        known = self._history is not None or self._counter is not None
+        before = new(Tensor)
+        before.__dict__.update(self.__dict__)
+        view = call(before, *args, **kwargs)
+        if recording and known:
+            self.__dict__.update(view.__dict__)
+        else:
+            self._array = view._array
+        touched(self)
+        self._view_version = self._version
+        return self
+
+    change.__name__ = change.__qualname__ = f"{name}_"
+    change.__doc__ = f"In-place version of :meth:`{name}`: the memory stays, its meaning changes."
+    setattr(Tensor, change.__name__, change)

@@ -2,7 +2,7 @@
 
 from math import e, inf, nan, pi
 
-from rushlight import autograd, random
+from rushlight import autograd, random, special
 from rushlight.autograd import (
     enable_grad,
     inference_mode,

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
-from rushlight.ops.elementwise import Formula, TensorPair, zero
+from rushlight.ops.elementwise import Formula, TensorPair, masked, zero
 from rushlight.ops.families import Binary, Unary
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor
@@ -88,7 +88,8 @@ class Isreal(Classify):
     tensor([ True, False])
     """
 
-    eager = np.isreal
+    def eager(self, x):
+        return np.isreal(x)
 
 
 class Signbit(Classify):
@@ -170,7 +171,7 @@ class NanToNum(Formula):
         return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
     def vjp(self, g, _y, x, *, nan, posinf, neginf):
-        return ops.where(x.isfinite(), g, 0)
+        return masked(x.isfinite(), g)
 
 
 class Copysign(Binary):
@@ -200,9 +201,15 @@ class Nextafter(TensorPair):
     """
 
     kinds = "f"
-    differentiable = False
+    arithmetic = True
     samples = binary_samples()
     eager = np.nextafter
+
+    def vjp_a(self, g, _y, a, b):
+        return masked(a != b, g)
+
+    def vjp_b(self, g, _y, a, b):
+        return masked(a == b, g)
 
 
 class Heaviside(Op):

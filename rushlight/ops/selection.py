@@ -136,7 +136,7 @@ class ClampMin(Binary):
     tensor([0., 2.])
     """
 
-    kinds = "if"
+    kinds = "bif"
     arithmetic = True
     samples = [*binary_samples(), S(T(3, 4), 0.5), S(T(3, 4), 1)]
     eager = np.maximum
@@ -163,7 +163,7 @@ class ClampMax(Binary):
     tensor([-1.,  0.])
     """
 
-    kinds = "if"
+    kinds = "bif"
     arithmetic = True
     samples = [*binary_samples(), S(T(3, 4), 0.5), S(T(3, 4), 1)]
     eager = np.minimum

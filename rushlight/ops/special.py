@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from rushlight.kernels import special as kernels
-from rushlight.ops import activation, rounding, transcendental  # noqa: F401 - for the aliases
 from rushlight.ops.base import composite, into, need_tensor, ops
 from rushlight.ops.elementwise import Formula, TensorPair, masked, no_derivative
 from rushlight.ops.families import Binary, Unary
@@ -385,18 +384,3 @@ class Zeta(SpecialPair):
 
     def vjp_b(self, g, _y, a, b):
         return -g * a * ops.special.zeta(a + 1, b)
-
-
-ALIASES = {
-    "expit": "sigmoid",
-    "gammainc": "igamma",
-    "gammaincc": "igammac",
-    "gammaln": "lgamma",
-    "multigammaln": "mvlgamma",
-    "psi": "digamma",
-    **{name: name for name in ("digamma", "erf", "erfc", "erfinv", "exp2", "expm1", "i0", "log1p")},
-    **{name: name for name in ("log_softmax", "logit", "polygamma", "round", "sinc", "softmax")},
-    "xlogy": "xlogy",
-}
-for alias, name in ALIASES.items():
-    setattr(ops.special, alias, getattr(ops, name))

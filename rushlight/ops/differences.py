@@ -40,7 +40,7 @@ def diff(
 ) -> Tensor:
     """The ``n``-th differences along ``dim``: yᵢ = xᵢ₊₁ - xᵢ, n times over.
 
-    ``prepend`` and ``append`` are put before and behind ``input`` first.
+    ``prepend`` and ``append`` are put before and behind ``input`` first, unless ``n`` is 0.
 
     >>> rl.tensor([1, 4, 9, 16]).diff()
     tensor([3, 5, 7])
@@ -51,10 +51,10 @@ def diff(
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = axis(dim, x.ndim)
+    if n == 0:
+        return x.clone() if out is None else into(out, x)
     around = [t for t in (prepend, x, append) if t is not None]
     y = ops.cat(around, dim) if len(around) > 1 else x
-    if n == 0:
-        y = y.clone() if y is x else y
     for _ in range(min(n, y.shape[dim])):
         left, right = neighbours(y, dim)
         y = left.logical_xor(right) if y.dtype is dtypes.bool_ else right - left
@@ -186,6 +186,7 @@ def gradient(
     (tensor([3., 4., 6., 7.]),)
     """
     x = need_tensor("gradient", input)
+    spacing = 1 if spacing is None else spacing
     dims = gradient_dims(x, spacing, dim, edge_order)
     steps = spacing if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
     if len(steps) != len(dims):

@@ -409,8 +409,8 @@ class Logsumexp(Fold):
     @in_float32
     def eager(self, x, *, dim, keepdim):
         top = np.maximum.reduce(x.real, dim, keepdims=True, initial=-np.inf)
-        top[~np.isfinite(top)] = 0
-        e = np.subtract(x, top)
+        top = np.where(np.isfinite(top), top, x.dtype.type(0))
+        e = np.asarray(x - top)
         y = np.log(add_up(np.exp(e, out=e), dim, True)) + top
         return y if keepdim else y.squeeze(dim)
 
@@ -502,6 +502,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     lead = len(have) - len(shape)
     if lead < 0 or any(n not in (1, h) for n, h in zip(shape, have[lead:], strict=True)):
         raise RuntimeError(f"size {list(shape)} is not expandable to size {list(have)}.")
+    if not shape:
+        return input.sum()
     dims = [i for i, h in enumerate(have) if i < lead or (shape[i - lead] == 1 and h != 1)]
     y = input.sum(dims, keepdim=True) if dims else input
     return y.reshape(shape) if lead else y

@@ -141,7 +141,11 @@ class Sub(Scaled):
         return -g
 
 
-@composite(method=False, samples=[S(T(3), T(3)), S(T(3), 2.5, alpha=2)], errors=Binary.errors)
+@composite(
+    method=False,
+    samples=[S(T(3), T(3)), S(T(3), 2.5, alpha=2)],
+    errors=[Fails(TypeError, "must be Tensor, not str", T(2), "1")],
+)
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """The difference the other way round: ``other - alpha * input``.
 
@@ -189,8 +193,8 @@ class Div(Binary):
         *binary_samples(second=(0.5, 2)),
         S(T(3, 4), 2.5),
         S(T(3, 4), 2),
-        S(T(3, 4), T(4, low=0.5), rounding_mode="floor"),
-        S(T(3, 4), T(4, low=0.5), rounding_mode="trunc"),
+        S(T(3, 4, dtype=dtypes.float64), 0.5, rounding_mode="floor"),
+        S(T(3, 4, dtype=dtypes.float64), 0.5, rounding_mode="trunc"),
     ]
     errors = [
         *Binary.errors,
@@ -499,6 +503,13 @@ def accumulated(name: str, input: Any, a: Any, b: Any, old: Any, value: Any) -> 
     return (*tensors, need_tensor(name, b, "tensor2", 3)), {"value": value}
 
 
+INTEGERS = [
+    S(T(3, 4, dtype=dtypes.int64, low=-20, high=20), T(4, dtype=dtypes.int64, high=20)),
+    S(T(dtype=dtypes.int64), T(0, dtype=dtypes.int64)),
+]
+NO_INTEGERS = [Fails(NotImplementedError, "not implemented for 'Float'", T(2), T(2))]
+
+
 class Gcd(TensorPair):
     """The greatest common divisor, element by element.
 
@@ -508,7 +519,8 @@ class Gcd(TensorPair):
 
     kinds = "i"
     differentiable = False
-    samples = [S(T(3, 4, dtype=dtypes.int64, low=-20, high=20), T(4, dtype=dtypes.int64, high=20))]
+    samples = INTEGERS
+    errors = NO_INTEGERS
     eager = np.gcd
 
 
@@ -521,5 +533,6 @@ class Lcm(TensorPair):
 
     kinds = "i"
     differentiable = False
-    samples = [S(T(3, 4, dtype=dtypes.int64, low=-20, high=20), T(4, dtype=dtypes.int64, high=20))]
+    samples = INTEGERS
+    errors = NO_INTEGERS
     eager = np.lcm

@@ -197,11 +197,12 @@ class Binary(Elementwise, abstract=True):
         def write(self: Tensor, other: Any, **options: Any) -> Tensor:
             x, state = self._array, local.state
             untracked = not (state.grad and (self._history is not None or tracked(other)))
-            if direct and untracked and not options and x.dtype.kind == "f":
+            usual = isinstance(other, (Tensor, int, float)) and x.dtype.kind == "f"
+            if direct and untracked and usual and not options:
                 y = other._array if isinstance(other, Tensor) else np.array(other, x.dtype)
                 if y.dtype is x.dtype and kernels[x.dtype] is eager and x.flags.writeable:
                     if broadcastable(y.shape, x.shape):
-                        state.run(eager, x, y, x)
+                        state.run(eager, x, y, out=x)
                         touched(self)
                         return self
             return general(self, other, **options)

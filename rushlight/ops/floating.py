@@ -14,7 +14,8 @@ from rushlight.ops.families import Binary, Unary
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor
 
-SPECIAL = [S(T(values=[0.0, -0.0, 1.5, np.nan, np.inf, -np.inf], grad=False)), *unary_samples()]
+EDGES = T(values=[0.0, -0.0, 1.5, np.nan, np.inf, -np.inf], dtype=dtypes.float32)
+SPECIAL = [S(EDGES), *unary_samples()]
 
 
 class Classify(Unary, abstract=True):

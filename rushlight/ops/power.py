@@ -56,7 +56,7 @@ class Pow(Binary):
     operator = "pow"
     samples = [
         *binary_samples(0.2, 2, second=(-2, 2)),
-        *[S(T(3, 4, low=0.2), n) for n in (-2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4)],
+        *[S(T(3, 4, low=0.2), n) for n in (-2.0, -1.0, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4)],
         S(2.5, T(3, 4)),
     ]
     errors = [

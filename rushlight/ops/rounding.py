@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight import dtypes
 from rushlight.ops.base import need_tensor
 from rushlight.ops.elementwise import Formula, zero
 from rushlight.ops.families import Unary
@@ -18,7 +19,7 @@ class Rounding(Unary, abstract=True):
     """A function to integers: constant between its jumps, the identity on integers."""
 
     kinds = "if"
-    samples = unary_samples(0.1, 0.4)
+    samples = unary_samples(0, 0.4)
 
     def kernel(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
         return np.positive if numpy_dtype.kind in "iu" else super().kernel(numpy_dtype)
@@ -85,7 +86,7 @@ class Round(Formula):
     """
 
     kinds = "if"
-    samples = [*unary_samples(0.1, 0.4), S(T(3, low=0.1, high=0.4), decimals=-1)]
+    samples = [*unary_samples(0, 0.4), S(T(3, low=0, high=0.4, dtype=dtypes.float64), decimals=-1)]
     errors = [Fails(TypeError, "must be Tensor, not float", 1.5)]
 
     def check(self, input: Tensor, *, decimals: int = 0) -> Any:

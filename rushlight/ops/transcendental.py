@@ -123,7 +123,7 @@ class Logaddexp(TensorPair):
     """``log(exp(input) + exp(other))`` without overflow.
 
     >>> rl.logaddexp(rl.tensor([1000.0]), rl.tensor([1000.0]))
-    tensor([1000.6931])
+    tensor([1000.6932])
     """
 
     kinds = "fc"

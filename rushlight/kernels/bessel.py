@@ -4,8 +4,17 @@ import math
 
 import numpy as np
 
-from . import tables
-from .elementwise import Array, elementwise, piecewise, polynomial, rational
+from rushlight.kernels import tables
+from rushlight.kernels.elementwise import (
+    Array,
+    Formula,
+    Polynomial,
+    Rational,
+    elementwise,
+    piecewise,
+    polynomial,
+    rational,
+)
 
 _, _J0_ROOT, _J1_ROOT, _AIRY_ROOT = tables.ROOTS
 
@@ -18,7 +27,7 @@ def _i1_small(x: Array) -> Array:
     return x * polynomial(tables.I1, x * x)
 
 
-def _i_scaled(small, tail, x: Array) -> Array:
+def _i_scaled(small: Formula, tail: Polynomial, x: Array) -> Array:
     """exp(-x) times the function, for x >= 0."""
     return piecewise(
         (x,),
@@ -27,8 +36,8 @@ def _i_scaled(small, tail, x: Array) -> Array:
     )
 
 
-def _i(small, tail, x: Array) -> Array:
-    def large(x):
+def _i(small: Formula, tail: Polynomial, x: Array) -> Array:
+    def large(x: Array) -> Array:
         # exp(x) alone overflows before the product does; nothing is finite beyond 1000.
         x = np.minimum(x, 1000)
         root = np.exp(x / 2)
@@ -94,13 +103,13 @@ def _k1_small(x: Array) -> Array:
     return x * polynomial(tables.K1, x * x) + _log(x / 2) * _i1_small(x) + 1 / np.abs(x)
 
 
-def _k_tail(table, x: Array) -> Array:
+def _k_tail(table: Rational, x: Array) -> Array:
     """exp(x) times the function, for x >= 1."""
     t = 1 / x
     return (math.sqrt(np.pi / 2) + t * rational(table, t)) * np.sqrt(t)
 
 
-def _k(small, table, x: Array) -> Array:
+def _k(small: Formula, table: Rational, x: Array) -> Array:
     return piecewise(
         (x,),
         ((x >= 0) & (x <= 1), small),
@@ -108,7 +117,7 @@ def _k(small, table, x: Array) -> Array:
     )
 
 
-def _k_scaled(small, table, x: Array) -> Array:
+def _k_scaled(small: Formula, table: Rational, x: Array) -> Array:
     return piecewise(
         (x,),
         ((x >= 0) & (x <= 1), lambda x: np.exp(x) * small(x)),
@@ -162,7 +171,8 @@ def scaled_modified_bessel_k1(x: Array) -> Array:
 
 def _j0_small(x: Array) -> Array:
     root, rest = _J0_ROOT
-    return (x - root - rest) * (x + root) * rational(tables.J0, x * x)
+    # Rounding may step over one near zero.
+    return np.minimum((x - root - rest) * (x + root) * rational(tables.J0, x * x), 1)
 
 
 def _j1_small(x: Array) -> Array:
@@ -178,7 +188,7 @@ def _y1_small(x: Array) -> Array:
     return x * rational(tables.Y1, x * x) + 2 / np.pi * (_log(x) * _j1_small(x) - 1 / np.abs(x))
 
 
-def _wave(p, q, cosine: Array, sine: Array, x: Array) -> Array:
+def _wave(p: Rational, q: Rational, cosine: Array, sine: Array, x: Array) -> Array:
     """(P cosine - Q / x sine) / sqrt(pi x), zero at infinity."""
     t = 1 / (x * x)
     y = rational(p, t) * cosine - rational(q, t) / x * sine

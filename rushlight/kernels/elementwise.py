@@ -7,12 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
+Formula = Callable[..., Array]
+Polynomial = tuple[float, ...]
+Rational = tuple[Polynomial, Polynomial]
 
 # Temporaries of one block stay in the second-level cache.
 BLOCK = 1 << 15
 
 
-def elementwise(formula: Callable[..., Array], native: bool = False) -> Callable[..., Array]:
+def elementwise(formula: Formula, native: bool = False) -> Formula:
     """Make a kernel over arrays of any shape from a formula over one-dimensional blocks.
 
     Arguments broadcast; the result has their common dtype, float32 or float64. float32 is
@@ -41,7 +44,7 @@ def elementwise(formula: Callable[..., Array], native: bool = False) -> Callable
     return kernel
 
 
-def polynomial(coefficients: tuple[float, ...], t: Array) -> Array:
+def polynomial(coefficients: Polynomial, t: Array) -> Array:
     """Horner's rule, highest power first."""
     first, *middle, last = coefficients
     y = first * t
@@ -52,7 +55,7 @@ def polynomial(coefficients: tuple[float, ...], t: Array) -> Array:
     return y
 
 
-def rational(table: tuple[tuple[float, ...], tuple[float, ...]], t: Array) -> Array:
+def rational(table: Rational, t: Array) -> Array:
     """The quotient of two polynomials."""
     numerator, denominator = table
     y = polynomial(numerator, t)
@@ -60,7 +63,7 @@ def rational(table: tuple[tuple[float, ...], tuple[float, ...]], t: Array) -> Ar
     return y
 
 
-def piecewise(arguments: tuple[Array, ...], *pieces: tuple[NDArray[np.bool_], Callable]) -> Array:
+def piecewise(arguments: tuple[Array, ...], *pieces: tuple[NDArray[np.bool_], Formula]) -> Array:
     """Each formula on the elements of its own condition, NaN where none holds.
 
     The conditions must exclude each other.

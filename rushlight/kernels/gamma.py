@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from . import tables
-from .elementwise import Array, elementwise, piecewise, rational, sinpi
+from rushlight.kernels import tables
+from rushlight.kernels.elementwise import Array, elementwise, piecewise, rational, sinpi
 
 _HALF_LOG_2PI_E = 0.5 * (math.log(2 * math.pi) - 1)
 _DIGAMMA_ROOT = tables.ROOTS[0]
@@ -20,31 +20,36 @@ def stirling_tail(x: Array) -> Array:
 def lgamma1p(z: Array) -> Array:
     """lgamma(1 + z) for z >= 0, on a block; no digit of a small z is lost."""
 
-    def large(z):
+    def large(z: Array) -> Array:
         x = z + 1
         return (x - 0.5) * (np.log(x) - 1) + (_HALF_LOG_2PI_E + stirling_tail(x))
 
     return piecewise(
         (z,),
-        (z < 3, lambda z: z * (z - 1) * rational(tables.LGAMMA, z)),
+        # Adding zero turns the -0 at z = 0 into 0.
+        (z < 3, lambda z: z * (z - 1) * rational(tables.LGAMMA, z) + 0.0),
         (z >= 3, large),
     )
+
+
+def _lgamma_negative(x: Array) -> Array:
+    return math.log(math.pi) - np.log(np.abs(sinpi(x))) - lgamma1p(-x)
 
 
 @elementwise
 def lgamma(x: Array) -> Array:
     """log|gamma(x)|: infinite at 0, -1, -2, …
 
-    Error: 4 ulp for x > 0; for x < 0 absolute, as it changes sign between the poles.
+    Error: 5 ulp for x > 0; for x < 0 absolute, as it changes sign between the poles.
 
     >>> lgamma(np.array([-1.0, 0.5, 1.0, 10.0])).round(4)
-    array([    inf,  0.5724, -0.    , 12.8018])
+    array([    inf,  0.5724,  0.    , 12.8018])
     """
     return piecewise(
         (x,),
         (x >= 1, lambda x: lgamma1p(x - 1)),
         ((x >= 0) & (x < 1), lambda x: lgamma1p(x) - np.log(x)),
-        ((x < 0) & (x > -np.inf), lambda x: np.log(np.pi / np.abs(sinpi(x))) - lgamma1p(-x)),
+        ((x < 0) & (x > -np.inf), _lgamma_negative),
         (x == -np.inf, np.negative),
     )
 
@@ -61,7 +66,7 @@ def multigammaln_constant(p: int) -> float:
 def _digamma_from_one(x: Array) -> Array:
     high, low = _DIGAMMA_ROOT
 
-    def large(x):
+    def large(x: Array) -> Array:
         t = 1 / (x * x)
         return np.log(x) - 0.5 / x - t * rational(tables.DIGAMMA_TAIL, t)
 
@@ -89,7 +94,7 @@ def _digamma(x: Array) -> Array:
 def digamma(x: Array) -> Array:
     """The derivative of lgamma: -inf at 0, inf at -0, NaN at -1, -2, …
 
-    Error: 4 ulp for x > 0, near the root 1.46 too; for x < 0 absolute.
+    Error: 5 ulp for x > 0, near the root 1.46 too; for x < 0 absolute.
 
     >>> digamma(np.array([0.0, 1.0, 2.0])).round(4)
     array([   -inf, -0.5772,  0.4228])
@@ -98,7 +103,7 @@ def digamma(x: Array) -> Array:
 
 
 def _trigamma_from_one(x: Array) -> Array:
-    def large(x):
+    def large(x: Array) -> Array:
         t = 1 / (x * x)
         return (1 + t * rational(tables.TRIGAMMA_TAIL, t)) / x + t / 2
 
@@ -111,7 +116,7 @@ def _trigamma_from_one(x: Array) -> Array:
 def trigamma(x: Array) -> Array:
     """The derivative of digamma: infinite at 0, -1, -2, …
 
-    Error: 4 ulp for x > 0.
+    Error: 2 ulp for x > 0, else 4 ulp.
 
     >>> trigamma(np.array([0.0, 1.0])).round(4)
     array([   inf, 1.6449])
@@ -131,7 +136,7 @@ def _zeta_positive(s: Array, q: Array) -> Array:
         total += np.power(q + k, -s)
     a = q + _SHIFTS
     term = np.power(a, -s)
-    total += term * (a / (s - 1) + 0.5)
+    total += np.power(a, 1 - s) / (s - 1) + term / 2
     # With an exponent so high that this bound matters, the term itself has vanished.
     s = np.minimum(s, 1000)
     term = term * (s / a)
@@ -164,7 +169,7 @@ def zeta(s: Array, q: Array) -> Array:
     """The Hurwitz zeta function, the sum of (k + q)^-s over k = 0, 1, 2, …
 
     Infinite for s = 1 and for q = 0, -1, …; NaN for s < 1, and for other q < 0 unless s is
-    integral. The derivative in q is -s zeta(s + 1, q). Error: 4 ulp for q > 0.
+    integral. The derivative in q is -s zeta(s + 1, q). Error for q > 0: 4 + s / 2 ulp.
 
     >>> zeta(np.array([2.0, 1.0]), np.array([1.0, 1.0])).round(4)
     array([1.6449,    inf])

@@ -1,23 +1,26 @@
 """The regularised incomplete gamma functions."""
 
+from functools import partial
+
 import numpy as np
 
-from . import tables
-from .elementwise import Array, elementwise, piecewise, rational
-from .error_functions import erfcx_positive
-from .gamma import lgamma1p, stirling_tail
+from rushlight.kernels import tables
+from rushlight.kernels.elementwise import Array, Formula, elementwise, piecewise, rational
+from rushlight.kernels.error_functions import erfcx_positive
+from rushlight.kernels.gamma import lgamma1p, stirling_tail
 
-_EPSILON = 2.0**-53
+# A term that is smaller in proportion no longer changes a sum.
+_EPSILON = 2.0**-54
 
 
 def _weight(a: Array, x: Array) -> Array:
     """x^a exp(-x) / gamma(a + 1)."""
 
-    def small(a, x):
+    def small(a: Array, x: Array) -> Array:
         x = np.minimum(x, 1000)
         return np.power(x, a) * np.exp(-x) * np.exp(-lgamma1p(a))
 
-    def large(a, x):
+    def large(a: Array, x: Array) -> Array:
         ratio = x / a
         return np.exp(-a * (ratio - 1 - np.log(ratio)) - stirling_tail(a)) / np.sqrt(2 * np.pi * a)
 
@@ -48,22 +51,13 @@ def _upper_series(a: Array, x: Array) -> Array:
     return a * np.exp(log_power) * total - np.expm1(log_power)
 
 
-def _upper_fraction(a: Array, x: Array) -> Array:
-    """Q as a continued fraction, which is quick for x > a."""
-    b = x + 1 - a
-    d = 1 / b
-    c = np.full_like(a, np.inf)
-    fraction = d.copy()
-    for n in range(1, 300):
-        b += 2
-        numerator = n * (a - n)
-        d = 1 / (b + numerator * d)
-        c = b + numerator / c
-        factor = c * d
-        fraction *= factor
-        if not (np.abs(factor - 1) > 2 * _EPSILON).any():
-            break
-    return a * _weight(a, x) * fraction
+def _upper_fraction(levels: int, a: Array, x: Array) -> Array:
+    """Q as a continued fraction, which is quick for x > a and large x."""
+    y = x - a + (2 * levels + 1)
+    for n in range(levels, 0, -1):
+        y = n * (a - n) / y
+        y += x - a + (2 * n - 1)
+    return a * _weight(a, x) / y
 
 
 def _smaller_tail(a: Array, x: Array) -> Array:
@@ -99,10 +93,10 @@ def _incomplete(a: Array, x: Array, upper: bool) -> Array:
     zero = ((x == 0) & (a > 0)) | ((a == np.inf) & (x >= 0) & (x < np.inf))
     one = ((a == 0) & (x > 0)) | ((x == np.inf) & (a >= 0) & (a < np.inf))
 
-    def side(is_upper, formula):
+    def side(is_upper: bool, formula: Formula) -> Formula:
         return formula if is_upper == upper else lambda a, x: 1 - formula(a, x)
 
-    def near_side(a, x):
+    def near_side(a: Array, x: Array) -> Array:
         tail = _smaller_tail(a, x)
         return np.where((x > a) == upper, tail, 1 - tail)
 
@@ -110,7 +104,8 @@ def _incomplete(a: Array, x: Array, upper: bool) -> Array:
         (a, x),
         (near, near_side),
         (series, side(False, _lower_series)),
-        (fraction, side(True, _upper_fraction)),
+        (fraction & (x < 4), side(True, partial(_upper_fraction, 90))),
+        (fraction & (x >= 4), side(True, partial(_upper_fraction, 30))),
         (tiny, side(True, _upper_series)),
         (zero & ~inside, lambda a, x: np.full_like(a, float(upper))),
         (one & ~inside, lambda a, x: np.full_like(a, float(not upper))),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .elementwise import Array, elementwise, piecewise
+from rushlight.kernels.elementwise import Array, Formula, elementwise, piecewise
 
 
 def _whole(n: Array) -> Array:
@@ -16,7 +16,7 @@ def _whole(n: Array) -> Array:
     return np.where(np.isfinite(n), np.trunc(n), -1)
 
 
-def _recurrence(x: Array, n: Array, first: Array, step: Callable) -> Array:
+def _recurrence(x: Array, n: Array, first: Array, step: Formula) -> Array:
     """The n-th of p(0) = 1, p(1) = first, p(k + 1) = step(k, p(k), p(k - 1))."""
     n = _whole(n)
     before, here = np.ones_like(x), first
@@ -29,7 +29,9 @@ def _recurrence(x: Array, n: Array, first: Array, step: Callable) -> Array:
     return out
 
 
-def _chebyshev(x: Array, n: Array, first: Array, wave: Callable, ends: Callable) -> Array:
+def _chebyshev(
+    x: Array, n: Array, first: Array, wave: Formula, ends: Callable[[Array], tuple]
+) -> Array:
     """Any of the four kinds.
 
     Args:
@@ -38,12 +40,12 @@ def _chebyshev(x: Array, n: Array, first: Array, wave: Callable, ends: Callable)
         ends: its absolute values at -1 and 1, in terms of n.
     """
 
-    def at_ends(x, n):
+    def at_ends(x: Array, n: Array) -> Array:
         left, right = ends(n)
         odd = np.fmod(n, 2) == 1
         return np.where(x > 0, right, np.where(odd, -left, left))
 
-    def recur(x, n, first):
+    def recur(x: Array, n: Array, first: Array) -> Array:
         return _recurrence(x, n, first, lambda k, here, before: 2 * x * here - before)
 
     n = _whole(n)
@@ -58,28 +60,28 @@ def _chebyshev(x: Array, n: Array, first: Array, wave: Callable, ends: Callable)
 
 
 def _t(x: Array, n: Array) -> Array:
-    def wave(n, angle):
+    def wave(n: Array, angle: Array) -> Array:
         return np.cos(n * angle)
 
     return _chebyshev(x, n, x, wave, lambda n: (1.0, 1.0))
 
 
 def _u(x: Array, n: Array) -> Array:
-    def wave(n, angle):
+    def wave(n: Array, angle: Array) -> Array:
         return np.sin((n + 1) * angle) / np.sin(angle)
 
     return _chebyshev(x, n, 2 * x, wave, lambda n: (n + 1, n + 1))
 
 
 def _v(x: Array, n: Array) -> Array:
-    def wave(n, angle):
+    def wave(n: Array, angle: Array) -> Array:
         return np.cos((n + 0.5) * angle) / np.cos(angle / 2)
 
     return _chebyshev(x, n, 2 * x - 1, wave, lambda n: (2 * n + 1, 1.0))
 
 
 def _w(x: Array, n: Array) -> Array:
-    def wave(n, angle):
+    def wave(n: Array, angle: Array) -> Array:
         return np.sin((n + 0.5) * angle) / np.sin(angle / 2)
 
     return _chebyshev(x, n, 2 * x + 1, wave, lambda n: (1.0, 2 * n + 1))
@@ -165,11 +167,12 @@ def shifted_chebyshev_polynomial_w(x: Array, n: Array) -> Array:
     return _w(2 * x - 1, n)
 
 
-def _hermite(x: Array, n: Array, formula: Callable) -> Array:
+def _hermite(x: Array, n: Array, formula: Formula) -> Array:
     """Degrees beyond 512, or 128 in float32, are NaN rather than an overflowing loop."""
     limit = 128 if np.result_type(x, n) == np.float32 else 512
-    y = elementwise(formula)(x, np.where(n > limit, 0, n))
-    return np.where(np.isfinite(n) & (n >= limit + 1), y.dtype.type(np.nan), y)
+    beyond = np.isfinite(n) & (n >= limit + 1)
+    y = elementwise(formula)(x, np.where(beyond, 0, n))
+    return np.where(beyond, y.dtype.type(np.nan), y)
 
 
 def hermite_polynomial_h(x: Array, n: Array) -> Array:
@@ -179,8 +182,8 @@ def hermite_polynomial_h(x: Array, n: Array) -> Array:
     array([-1., 40.])
     """
 
-    def formula(x, n):
-        def step(k, here, before):
+    def formula(x: Array, n: Array) -> Array:
+        def step(k: int, here: Array, before: Array) -> Array:
             return 2 * (x * here - k * before)
 
         return _recurrence(x, n, 2 * x, step)
@@ -195,8 +198,8 @@ def hermite_polynomial_he(x: Array, n: Array) -> Array:
     array([-0.75,  2.  ])
     """
 
-    def formula(x, n):
-        def step(k, here, before):
+    def formula(x: Array, n: Array) -> Array:
+        def step(k: int, here: Array, before: Array) -> Array:
             return x * here - k * before
 
         return _recurrence(x, n, x, step)
@@ -212,7 +215,7 @@ def laguerre_polynomial_l(x: Array, n: Array) -> Array:
     array([ 0.125, -1.   ])
     """
 
-    def step(k, here, before):
+    def step(k: int, here: Array, before: Array) -> Array:
         return ((2 * k + 1 - x) * here - k * before) / (k + 1)
 
     return _recurrence(x, n, 1 - x, step)
@@ -226,7 +229,7 @@ def legendre_polynomial_p(x: Array, n: Array) -> Array:
     array([-0.125, 17.   ])
     """
 
-    def step(k, here, before):
+    def step(k: int, here: Array, before: Array) -> Array:
         return ((2 * k + 1) * x * here - k * before) / (k + 1)
 
     return _recurrence(x, n, x, step)

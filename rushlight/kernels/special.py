@@ -1,6 +1,6 @@
 """Every special function that NumPy lacks, in one namespace."""
 
-from .bessel import (
+from rushlight.kernels.bessel import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -18,14 +18,14 @@ from .bessel import (
     scaled_modified_bessel_k1,
     spherical_bessel_j0,
 )
-from .elementary import (
+from rushlight.kernels.elementary import (
     entr,
     logit,
     sinc,
     xlog1py,
     xlogy,
 )
-from .error_functions import (
+from rushlight.kernels.error_functions import (
     erf,
     erfc,
     erfcx,
@@ -34,7 +34,7 @@ from .error_functions import (
     ndtr,
     ndtri,
 )
-from .gamma import (
+from rushlight.kernels.gamma import (
     digamma,
     lgamma,
     multigammaln_constant,
@@ -42,11 +42,11 @@ from .gamma import (
     trigamma,
     zeta,
 )
-from .incomplete_gamma import (
+from rushlight.kernels.incomplete_gamma import (
     igamma,
     igammac,
 )
-from .polynomials import (
+from rushlight.kernels.polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
     chebyshev_polynomial_v,

@@ -104,7 +104,7 @@ class Backward:
         if node.parts is not None:
             parts = zip(g, node.parts, strict=True)
             fill = node.materialize
-            g = tuple([self.lower(zeros(p)) if s is None and fill else s for s, p in parts])
+            g = tuple([self.lower(zeros(p)) if s is None and p and fill else s for s, p in parts])
         if node.pre_hooks:
             g = self.call_pre_hooks(node, g)
         if node.retained is not None:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import (
-    Kept,
+    FREED,
     Node,
     Pick,
     Plan,
     Spec,
     counter,
     edge,
+    freed,
     keep,
-    link,
     modified,
+    next_sequence,
+    pick,
+    restore,
     version,
 )
 from rushlight.errors import kind, user_line
-from rushlight.tensor import VIEW, Tensor, wrap
+from rushlight.tensor import LEAF, Tensor, new, wrap
 
 
 class FunctionCtx:
@@ -36,7 +40,7 @@ class FunctionCtx:
     _dirty: tuple[Tensor, ...] = ()
     _constant: tuple[Tensor, ...] = ()
     _materialize: bool = True
-    _node: Any = None
+    _node: weakref.ref[Node] | None = None  # once forward is done
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors for backward, where they are ``ctx.saved_tensors``."""
@@ -53,10 +57,8 @@ class FunctionCtx:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors given to :meth:`save_for_backward`."""
-        node = self._node
-        if node is None:
-            return self._saved
-        return tuple([_restore(entry, node) for entry in self._saved])
+        node = None if self._node is None else self._node()
+        return self._saved if node is None else node.saved_tensors  # type: ignore[attr-defined]
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Says which inputs forward changed in place (it must return them)."""
@@ -71,29 +73,39 @@ class FunctionCtx:
         self._materialize = value
 
 
-def _restore(entry: Any, node: Node) -> Any:
-    if isinstance(entry, tuple):
-        t, expected = entry
-        if version(t) != expected:
-            raise modified(node, t._array, t._counter, expected)
+class CustomNode(Node):
+    """The node of a custom function; ``saved`` holds what its context saved."""
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors given to ``ctx.save_for_backward``, checked to be as they were then."""
+        if self.saved is FREED:
+            raise freed(self)
+        return tuple([entry.restore(self) for entry in self.saved])
+
+
+class SavedTensor:
+    """A saved input or intermediate value, or None."""
+
+    def __init__(self, t: Tensor | None) -> None:
+        self.tensor, self.version = t, version(t)
+
+    def restore(self, node: Node) -> Tensor | None:
+        t = self.tensor
+        if t is not None and version(t) != self.version:
+            raise modified(node, t._array, t._counter, self.version)
         return t
-    if isinstance(entry, _KeptResult):
-        kept = entry.kept
-        if kept.counter.value != kept.version:
-            raise modified(node, kept.array, kept.counter, kept.version)
-        y = wrap(kept.array)
-        y._history = entry.history
-        return y
-    return entry
 
 
-class _KeptResult:
-    """A saved tensor that is a result: kept without the tensor, which would be a cycle."""
+class SavedResult:
+    """A saved result: kept without the tensor and its history, which would be a cycle."""
 
-    __slots__ = ("history", "kept")
+    def __init__(self, t: Tensor, index: int) -> None:
+        self.kept, self.index = keep(t), index
 
-    def __init__(self, kept: Kept, history: Any) -> None:
-        self.kept, self.history = kept, history
+    def restore(self, node: Node) -> Tensor:
+        history = node if node.parts is None else pick(node, self.index, self.kept.array)
+        return restore(node, self.kept, history)
 
 
 class Rule:
@@ -105,26 +117,44 @@ class Rule:
     def __init__(self, function: type[Function]) -> None:
         self.function = function
         self.name = function.__name__
-        self.plans: dict[tuple[bool, ...], Plan] = {}
-        self.node = type(f"{function.__name__}Backward", (Node,), {})
+        self.node = type(f"{self.name}Backward", (CustomNode,), {})
+        self.plan, self.keeping_plan = Plan(self, ()), Plan(self, ())
+        self.keeping_plan.keeps = True
 
-    def vjp(self, g: Any, _y: Any, *_operands: Any, ctx: FunctionCtx) -> tuple:
-        grads = self.function.backward(ctx, *(g if isinstance(g, tuple) else (g,)))
+    def vjp(self, g: Any, _y: Any, *_saved: Any, ctx: FunctionCtx, tensors: list[bool]) -> tuple:
+        """The user's gradients: one for each input, a tensor or None."""
+        grads = self.chosen()(ctx, *(g if isinstance(g, tuple) else (g,)))
         grads = grads if isinstance(grads, tuple) else (grads,)
-        expected = len(ctx.needs_input_grad)
-        surplus = grads[expected:]
-        if len(grads) < expected or any(r is not None for r in surplus):
+        expected = len(tensors)
+        if len(grads) < expected or any([r is not None for r in grads[expected:]]):
             raise RuntimeError(
                 f"function {self.name}Backward returned an incorrect number of gradients "
                 f"(expected {expected}, got {len(grads)})"
             )
-        for i, (r, need) in enumerate(zip(grads, ctx.needs_input_grad, strict=False)):
-            if r is not None and need and not isinstance(r, Tensor):
-                raise TypeError(
-                    f"function {self.name}Backward returned {kind(r)} as gradient {i}, "
-                    "expected a Tensor or None"
+        for i, (r, is_tensor) in enumerate(zip(grads, tensors, strict=False)):
+            if r is not None and not is_tensor:
+                raise RuntimeError(
+                    f"function {self.name}Backward returned a gradient different than None at "
+                    f"position {i + 1}, but the corresponding forward input was not a Variable"
+                )
+            if r is not None and not isinstance(r, Tensor):
+                raise RuntimeError(
+                    f"expected Variable or None (got {kind(r)}) as gradient {i + 1} of function "
+                    f"{self.name}Backward"
                 )
         return grads[:expected]
+
+    def chosen(self) -> Callable[..., Any]:
+        """The user's backward, which may be called ``vjp``."""
+        function = self.function
+        if function.vjp is Function.vjp:
+            return function.backward
+        if function.backward is not Function.backward:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+                f"You should only implement one of them. [{self.name}]"
+            )
+        return function.vjp
 
 
 class Function:
@@ -186,7 +216,7 @@ class Function:
         ctx = FunctionCtx()
         state = local.state
         edges = tuple([edge(t) if isinstance(t, Tensor) else None for t in inputs])
-        ctx.needs_input_grad = tuple([state.grad and e is not None for e in edges])
+        ctx.needs_input_grad = tuple([e is not None for e in edges])
         before, state.grad = state.grad, False
         try:
             if cls.setup_context is Function.setup_context:
@@ -198,26 +228,30 @@ class Function:
             state.grad = before
         several = isinstance(result, (tuple, list))
         results = list(result) if several else [result]
-        finished = _attach(cls._rule, ctx, inputs, edges, results)
-        return tuple(finished) if several else finished[0]
+        _check_dirty(ctx, results)
+        if before and any(ctx.needs_input_grad):
+            results = _attach(cls._rule, ctx, inputs, edges, results)
+        else:
+            ctx._saved = ()
+        if not several:
+            return results[0]
+        return results if isinstance(result, list) else tuple(results)
+
+
+def _check_dirty(ctx: FunctionCtx, results: Sequence[Any]) -> None:
+    for t in ctx._dirty:
+        if not any([t is y for y in results]):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as "
+                "output. The inputs that are modified inplace must all be outputs of the Function."
+            )
 
 
 def _attach(
     rule: Rule, ctx: FunctionCtx, inputs: Sequence[Any], edges: tuple, results: list[Any]
 ) -> list[Any]:
-    """Gives the results of a custom forward their history."""
-    dirty = {id(t) for t in ctx._dirty}
-    if not any(ctx.needs_input_grad):
-        ctx._saved = ()
-        return results
-    given = {id(t) for t in inputs if isinstance(t, Tensor)}
+    """The results of a custom forward with their history."""
     constant = {id(t) for t in ctx._constant}
-    originals = list(results)
-    for i, y in enumerate(results):
-        if isinstance(y, Tensor) and id(y) in given and id(y) not in dirty:
-            results[i] = y.detach()
-            if id(y) in constant:
-                constant.add(id(results[i]))
     chosen = [
         i
         for i, y in enumerate(results)
@@ -226,51 +260,69 @@ def _attach(
     if not chosen:
         ctx._saved = ()
         return results
-    node = link(rule, edges, inputs, {"ctx": ctx}, results[chosen[0]]._array)
+    first = results[chosen[0]]._array
+    node = new(rule.node)
+    node.plan = rule.keeping_plan if ctx._saved else rule.plan
+    node.edges = edges
+    node.attrs = {"ctx": ctx, "tensors": [isinstance(t, Tensor) for t in inputs]}
+    node.sequence = next_sequence()
+    node.shape, node.array_dtype = first.shape, first.dtype
     node.materialize = ctx._materialize
     if local.state.anomaly:
         node.where = user_line()
-    ctx._node = node
-    histories: dict[int, Any] = {}
-    if len(results) == 1:
-        histories[0] = node
-    else:
+    if len(results) > 1:
         node.unusual = True
-        node.parts = tuple(
-            [Spec(y._array.shape, y._array.dtype) if isinstance(y, Tensor) else Spec((), None)
-             for y in results]
-        )
-        histories = {i: Pick(node, i, results[i]._array) for i in chosen}
+        node.parts = tuple([_spec(y) for y in results])
+    finished = list(results)
     for i in chosen:
-        y = results[i]
-        if id(y) in dirty:
-            counter(y).value += 1
-            if y._history is VIEW:
-                y._view_node, y._view_version = histories[i], y._counter.value
-            else:
-                y._history = histories[i]
-        else:
-            y._history = histories[i]
-    kept = []
-    for t in ctx._saved:
-        where = next((i for i, y in enumerate(originals) if y is t), None)
-        if where is not None and where in histories:
-            kept.append(_KeptResult(keep(results[where]), histories[where]))
-        else:
-            kept.append(None if t is None else (t, version(t)))
-    ctx._saved = tuple(kept)
-    if kept:
-        node.plan = _keeping(rule, node.plan)
-    return results
+        history = node if node.parts is None else pick(node, i, results[i]._array)
+        finished[i] = _with_history(results[i], history, ctx, inputs)
+    places = {id(y): i for i, y in enumerate(results) if i in chosen}
+    node.saved = tuple(
+        [
+            SavedResult(finished[places[id(t)]], places[id(t)])
+            if id(t) in places
+            else SavedTensor(t)
+            for t in ctx._saved
+        ]
+    )
+    ctx._saved, ctx._dirty, ctx._constant = (), (), ()
+    ctx._node = weakref.ref(node)
+    return finished
 
 
-def _keeping(rule: Rule, plan: Plan) -> Plan:
-    """The plan with ``keeps`` set: after backward the context's tensors are let go."""
-    twin = object.__new__(Plan)
-    for name in Plan.__slots__:
-        setattr(twin, name, getattr(plan, name))
-    twin.keeps = True
-    return twin
+def _spec(y: Any) -> Spec | None:
+    return Spec(y._array.shape, y._array.dtype) if isinstance(y, Tensor) else None
+
+
+def _with_history(y: Tensor, history: Node, ctx: FunctionCtx, inputs: Sequence[Any]) -> Tensor:
+    """A result that has ``history``: itself, or another look at it if it is an unchanged input."""
+    if any([y is t for t in ctx._dirty]):
+        _check_writable(y, history)
+        counter(y).value += 1
+        y._rebase(history)
+        return y
+    if any([y is t for t in inputs]):
+        twin = wrap(y._array)
+        twin._counter = counter(y)
+        twin._base = y if y._base is None else y._base
+        y = twin
+    y._history = history
+    return y
+
+
+def _check_writable(y: Tensor, history: Node) -> None:
+    if y._history is LEAF or (y._base is not None and y._base._history is LEAF):
+        view = "a view of " if y._base is not None else ""
+        raise RuntimeError(
+            f"{view}a leaf Variable that requires grad is being used in an in-place operation. "
+            f"[{history.name()}]"
+        )
+    if y._base is not None and isinstance(history, Pick):
+        raise RuntimeError(
+            "If your Function modifies inplace an input that is a view of another Tensor, your "
+            "Function cannot return more than one Tensor. Pass it a clone(), or split it in two."
+        )
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,16 +330,13 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def call(ctx: FunctionCtx, *grads: Any) -> Any:
-        recording = local.state.grad and any(
-            isinstance(g, Tensor) and edge(g) is not None for g in grads
-        )
         state = local.state
         before, state.grad = state.grad, False
         try:
             result = backward(ctx, *grads)
         finally:
             state.grad = before
-        if not recording:
+        if not before:
             return result
         several = isinstance(result, tuple)
         marked = [

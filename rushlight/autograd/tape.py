@@ -45,7 +45,8 @@ class Node:
     sequence: int
     shape: tuple[int, ...]
     array_dtype: np.dtype
-    parts: tuple[Spec, ...] | None = None  # of an op with several differentiable results
+    parts: tuple[Spec | None, ...] | None = None  # of an op with several differentiable results
+    picks: weakref.WeakValueDictionary[int, Pick] | None = None  # the edges of its several results
     pre_hooks: dict[int, Callable] | None = None
     post_hooks: dict[int, Callable] | None = None
     retained: weakref.ref | None = None  # the tensor that keeps its gradient
@@ -103,6 +104,16 @@ class Pick(Node):
 
     def name(self) -> str:
         return self.edges[0].name()
+
+
+def pick(node: Node, index: int, array: np.ndarray) -> Pick:
+    """The edge of result ``index``: one and the same as long as anybody holds it."""
+    if node.picks is None:
+        node.picks = weakref.WeakValueDictionary()
+    found = node.picks.get(index)
+    if found is None:
+        found = node.picks[index] = Pick(node, index, array)
+    return found
 
 
 class AccumulateGrad:
@@ -349,7 +360,7 @@ def record_several(
     node.parts = tuple([Spec(y._array.shape, y._array.dtype) for y in chosen])
     for i, y in enumerate(chosen):
         if y._array.dtype.kind in "fcV":
-            y._history = Pick(node, i, y._array)
+            y._history = pick(node, i, y._array)
 
 
 def unpack(node: Node) -> tuple[Any, list[Any]]:
@@ -371,7 +382,7 @@ def unpack(node: Node) -> tuple[Any, list[Any]]:
     for i, k in enumerate(kept):
         history = None if i not in chosen else node
         if history is not None and several:
-            history = Pick(node, list(chosen).index(i), k.array)
+            history = pick(node, list(chosen).index(i), k.array)
         results.append(restore(node, k, history))
     return tuple(results), operands
 

@@ -1,0 +1,63 @@
+"""Small programs that run in PyTorch and here, and must say the same."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rushlight as rl
+
+Body = Callable[[Any], Iterator[Any]]
+
+
+class Scenarios(list[Any]):
+    """Programs: generator functions of the library, which yield what is to be compared."""
+
+    def __call__(self, body: Body) -> Body:
+        self.append(pytest.param(body, id=body.__name__))
+        return body
+
+
+def compare(body: Body) -> None:
+    """Runs ``body`` in both libraries and compares what it yields."""
+    expected, got = said(body, torch), said(body, rl)
+    for step, (a, b) in enumerate(zip(expected, got, strict=True)):
+        assert same(a, b), f"step {step}: PyTorch {a!r}, Rushlight {b!r}"
+
+
+def said(body: Body, library: Any) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [plain(value) for value in body(library)]
+
+
+def plain(value: Any) -> Any:
+    """What can be compared of a value."""
+    if isinstance(value, (torch.Tensor, rl.Tensor)):
+        return np.array(value.detach().numpy(), copy=True)
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    if isinstance(value, BaseException):
+        return type(value).__name__
+    return value
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and a.dtype == b.dtype and np.allclose(a, b, equal_nan=True)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return type(a) is type(b) and a == b
+
+
+def attempt(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a call, or its error."""
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        return error

@@ -340,6 +340,9 @@ def rebase(t: Tensor, history: Any) -> None:
     t._view_node, t._view_version = history, t._counter.value
 
 
+Tensor._rebase = rebase  # for custom functions that write to their inputs
+
+
 class ViewScatter(Op):
     """A copy of ``base`` whose part seen through a chain of view ops is replaced by ``source``."""
 

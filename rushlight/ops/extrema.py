@@ -272,7 +272,7 @@ def aminmax(
     return y if out is None else into(out, y)
 
 
-class Where(Along, abstract=True):
+class Position(Along, abstract=True):
     """The index of an extremum along ``dim``, or among all elements in order."""
 
     differentiable = False
@@ -308,7 +308,7 @@ class Where(Along, abstract=True):
         return (x,), {"dim": dim if x.ndim else None, "keepdim": need_bool("keepdim", keepdim)}
 
 
-class Argmax(Where):
+class Argmax(Position):
     """The index of the largest element (the first of equal ones), along ``dim`` or among all.
 
     >>> rl.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
@@ -320,7 +320,7 @@ class Argmax(Where):
         return x.argmax(dim, keepdims=keepdim)
 
 
-class Argmin(Where):
+class Argmin(Position):
     """The index of the smallest element (the first of equal ones), along ``dim`` or among all.
 
     >>> rl.tensor([[1.0, 5.0], [4.0, 2.0]]).argmin(dim=1)

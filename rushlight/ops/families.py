@@ -284,18 +284,17 @@ class Binary(Elementwise, abstract=True):
         if isinstance(a, Tensor):
             if isinstance(b, Tensor):
                 kind = result_kind(a._array, b._array).numpy
-                return self.finish(a, b, cast(a._array, kind), cast(b._array, kind))
+                return self.finish(a, b, cast(a._array, kind), cast(b._array, kind), kind)
             if isinstance(b, NUMBER):
                 kind = scalar_kind(a._array, b)
-                return self.finish(a, b, cast(a._array, kind), number(b, kind))
+                return self.finish(a, b, cast(a._array, kind), number(b, kind), kind)
         elif isinstance(b, Tensor) and isinstance(a, NUMBER):
             kind = scalar_kind(b._array, a)
-            return self.finish(a, b, number(a, kind), cast(b._array, kind))
+            return self.finish(a, b, number(a, kind), cast(b._array, kind), kind)
         return NotImplemented
 
-    def finish(self, a: Any, b: Any, x: ndarray, y: ndarray) -> Tensor:
+    def finish(self, a: Any, b: Any, x: ndarray, y: ndarray, kind: np.dtype) -> Tensor:
         state = local.state
-        kind = x.dtype if x.ndim or not y.ndim else y.dtype
         try:
             t = wrap(state.run(self.kernels[kind], x, y))
         except ValueError as error:

@@ -2,7 +2,8 @@
 
 from math import e, inf, nan, pi
 
-from rushlight import autograd, random, special
+from rushlight import accelerator, amp, autograd, backends, cuda, masked, random, signal, special, version
+from rushlight.amp import autocast
 from rushlight.autograd import (
     enable_grad,
     inference_mode,
@@ -72,11 +73,24 @@ from rushlight.random import (
     seed,
     set_rng_state,
 )
+from rushlight.settings import (
+    are_deterministic_algorithms_enabled,
+    get_default_device,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    get_num_threads,
+    set_default_device,
+    set_float32_matmul_precision,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_num_threads,
+    typename,
+    use_deterministic_algorithms,
+)
 from rushlight.storage import TypedStorage, UntypedStorage, is_storage
 from rushlight.tensor import Size, Tensor
 from rushlight.typed import CPU_TYPES, set_default_tensor_type
-
-__version__ = "0.1.0"
+from rushlight.version import __version__
 
 bool, int, short, long = bool_, int32, int16, int64
 half, float, double, cfloat, cdouble = float16, float32, float64, complex64, complex128

@@ -73,12 +73,12 @@ def lu_factor(a: ndarray, pivot: bool = True) -> tuple[ndarray, ndarray, ndarray
         done, rest = slice(start, stop), slice(stop, None)
         substitute(lu[:, done, done], lu[:, done, rest], upper=False, unit=True)
         lu[:, rest, rest] -= lu[:, rest, done] @ lu[:, done, rest]
-    return lu.reshape(a.shape), pivots.reshape(*batch, -1), info.reshape(batch)
+    return lu.reshape(a.shape), pivots.reshape(*batch, min(m, n)), info.reshape(batch)
 
 
 def permutation(pivots: ndarray, size: int) -> ndarray:
     """Where each row went: row i of P·A is row ``permutation[i]`` of A, for LAPACK's pivots."""
-    flat = pivots.reshape(-1, pivots.shape[-1])
+    flat = pivots.reshape(prod(pivots.shape[:-1]), pivots.shape[-1])
     order = np.tile(np.arange(size), (len(flat), 1))
     every = np.arange(len(flat))
     for i in range(flat.shape[1]):
@@ -152,8 +152,8 @@ def ldl_factor(a: ndarray, hermitian: bool) -> tuple[ndarray, ndarray, ndarray]:
     pivots = np.empty(ld.shape[:-1], np.int32)
     hermitian = hermitian and a.dtype.kind == "c"
     info = np.array([ldl_one(m, p, hermitian) for m, p in zip(ld, pivots, strict=True)], np.int32)
-    batch = a.shape[:-2]
-    return ld.reshape(a.shape), pivots.reshape(a.shape[:-1]), info.reshape(batch)
+    ld = np.tril(ld).reshape(a.shape)
+    return ld, pivots.reshape(a.shape[:-1]), info.reshape(a.shape[:-2])
 
 
 def ldl_one(a: ndarray, pivots: ndarray, hermitian: bool) -> int:
@@ -221,11 +221,11 @@ def swap_symmetric(a: ndarray, k: int, i: int, r: int, hermitian: bool) -> None:
 def ldl_solve(ld: ndarray, pivots: ndarray, b: ndarray, hermitian: bool) -> ndarray:
     """x with A·x = b, from what :func:`ldl_factor` returns."""
     batch = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
-    n = ld.shape[-1]
-    factors = np.broadcast_to(ld, (*batch, n, n)).reshape(-1, n, n)
-    swaps = np.broadcast_to(pivots, (*batch, n)).reshape(-1, n)
-    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
-    for a, p, y in zip(factors, swaps, x.reshape(-1, *b.shape[-2:]), strict=True):
+    n, count = ld.shape[-1], prod(batch)
+    factors = np.broadcast_to(ld, (*batch, n, n)).reshape(count, n, n)
+    swaps = np.broadcast_to(pivots, (*batch, n)).reshape(count, n)
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), order="C")
+    for a, p, y in zip(factors, swaps, x.reshape(count, *b.shape[-2:]), strict=True):
         blocks = list(pivot_blocks(p))
         for k, size, r in blocks:
             i = k + size - 1

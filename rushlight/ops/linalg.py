@@ -324,7 +324,10 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         raise TypeError(f"matrix_power(): argument 'n' must be int, not {type(n).__name__}")
     if n < 0:
         a, n = inv(a), -n
-    y = ops.eye(a.shape[-1], dtype=a.dtype).expand(a.shape).clone() if not n else None
+    y = None
+    if not n:
+        # An empty product: zeros that depend on A, so that the result has a (zero) gradient.
+        y = a.narrow(-1, 0, 0) @ a.narrow(-2, 0, 0) + ops.eye(a.shape[-1], dtype=a.dtype)
     while n:
         if n & 1:
             y = a if y is None else y @ a
@@ -387,6 +390,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
         raise RuntimeError("linalg.vander: expected a numeric tensor, got bool")
     if x._array.dtype.kind in "iu":
         x = x.to(dtypes.int64)
+    x = x if x.ndim else x.unsqueeze(0)
     count = x.shape[-1] if N is None else N
     powers = x.unsqueeze(-1).expand(*x.shape, max(count - 1, 0)).cumprod(-1)
     return ops.cat([ops.ones((*x.shape, min(count, 1)), dtype=x.dtype), powers], -1)

@@ -367,14 +367,16 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     m, n = A.shape[-2:]
     cut = max(m, n) * float(np.finfo(A._array.dtype).eps) if rcond is None else rcond
     x, rank, values = least_squares(A, b, cut)
-    empty = ops.empty(0, dtype=values.dtype)
     full = m > n and driver != "gelsy" and bool((rank._array == n).all())
-    residuals = (A @ x - b).abs().square().sum(-2) if full else empty
+    if full:
+        residuals = (A @ x - b).abs().square().sum(-2)
+    else:
+        residuals = x.reshape(-1).narrow(0, 0, 0).abs()
     return Lstsq(
         x.squeeze(-1) if vector else x,
         residuals,
         ops.empty(0, dtype=dtypes.int64) if driver == "gels" else rank,
-        values if driver in ("gelsd", "gelss") else empty,
+        values if driver in ("gelsd", "gelss") else ops.empty(0, dtype=values.dtype),
     )
 
 

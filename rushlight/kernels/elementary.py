@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from rushlight.kernels.elementwise import Array, elementwise, piecewise, sinpi
+from rushlight.kernels import tables
+from rushlight.kernels.elementwise import Array, elementwise, piecewise, rational, sinpi
 
 
 @elementwise
@@ -17,18 +18,21 @@ def sinc(x: Array) -> Array:
     return np.where(x == 0, 1, sinpi(x) / (np.pi * x))
 
 
+def _logit_center(x: Array) -> Array:
+    """2 atanh(2x - 1)."""
+    s = 2 * x - 1
+    t = s * s
+    return 2 * (s + s * t * rational(tables.ATANH, t))
+
+
 @partial(elementwise, native=True)
 def _logit(x: Array) -> Array:
-    center = np.abs(x - 0.5) < 0.25
-    return piecewise(
-        (x,),
-        (center, lambda x: np.log1p((2 * x - 1) / (1 - x))),
-        (~center, lambda x: np.log(x / (1 - x))),
-    )
+    center = np.abs(x - 0.5) <= 0.25
+    return piecewise((x,), (center, _logit_center), (~center, lambda x: np.log(x / (1 - x))))
 
 
 def logit(x: Array, eps: float | None = None) -> Array:
-    """log(x / (1 - x)), with x first clamped to [eps, 1 - eps] if eps is given. Error: 2 ulp.
+    """log(x / (1 - x)), with x first clamped to [eps, 1 - eps] if eps is given. Error: 3 ulp.
 
     >>> logit(np.array([0.0, 0.5, 0.75])).round(4)
     array([  -inf, 0.    , 1.0986])

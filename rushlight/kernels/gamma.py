@@ -7,9 +7,9 @@ import numpy as np
 from rushlight.kernels import tables
 from rushlight.kernels.elementwise import Array, elementwise, piecewise, rational, sinpi
 
-_HALF_LOG_2PI_E = 0.5 * (math.log(2 * math.pi) - 1)
+_STIRLING_CONSTANT = (math.log(2 * math.pi) - 1) / 2
 _DIGAMMA_ROOT = tables.ROOTS[0]
-_SHIFTS = 10
+_DIRECT_TERMS = 10  # of the zeta function
 
 
 def stirling_tail(x: Array) -> Array:
@@ -22,7 +22,7 @@ def lgamma1p(z: Array) -> Array:
 
     def large(z: Array) -> Array:
         x = z + 1
-        return (x - 0.5) * (np.log(x) - 1) + (_HALF_LOG_2PI_E + stirling_tail(x))
+        return (x - 0.5) * (np.log(x) - 1) + (_STIRLING_CONSTANT + stirling_tail(x))
 
     return piecewise(
         (z,),
@@ -81,15 +81,6 @@ def _digamma_negative(x: Array) -> Array:
     return np.where(fraction == 0, np.nan, y)
 
 
-def _digamma(x: Array) -> Array:
-    return piecewise(
-        (x,),
-        (x >= 1, _digamma_from_one),
-        ((x >= 0) & (x < 1), lambda x: _digamma_from_one(1 + x) - 1 / x),
-        (x < 0, _digamma_negative),
-    )
-
-
 @elementwise
 def digamma(x: Array) -> Array:
     """The derivative of lgamma: -inf at 0, inf at -0, NaN at -1, -2, …
@@ -99,7 +90,12 @@ def digamma(x: Array) -> Array:
     >>> digamma(np.array([0.0, 1.0, 2.0])).round(4)
     array([   -inf, -0.5772,  0.4228])
     """
-    return _digamma(x)
+    return piecewise(
+        (x,),
+        (x >= 1, _digamma_from_one),
+        ((x >= 0) & (x < 1), lambda x: _digamma_from_one(1 + x) - 1 / x),
+        (x < 0, _digamma_negative),
+    )
 
 
 def _trigamma_from_one(x: Array) -> Array:
@@ -116,7 +112,7 @@ def _trigamma_from_one(x: Array) -> Array:
 def trigamma(x: Array) -> Array:
     """The derivative of digamma: infinite at 0, -1, -2, …
 
-    Error: 2 ulp for x > 0, else 4 ulp.
+    Error: 2 ulp for x > 0, else 5 ulp.
 
     >>> trigamma(np.array([0.0, 1.0])).round(4)
     array([   inf, 1.6449])
@@ -132,9 +128,9 @@ def trigamma(x: Array) -> Array:
 def _zeta_positive(s: Array, q: Array) -> Array:
     """The Euler–Maclaurin formula after the first terms of the sum, for s > 1 and q > 0."""
     total = np.power(q, -s)
-    for k in range(1, _SHIFTS):
+    for k in range(1, _DIRECT_TERMS):
         total += np.power(q + k, -s)
-    a = q + _SHIFTS
+    a = q + _DIRECT_TERMS
     term = np.power(a, -s)
     total += np.power(a, 1 - s) / (s - 1) + term / 2
     # With an exponent so high that this bound matters, the term itself has vanished.

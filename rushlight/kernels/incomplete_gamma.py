@@ -107,8 +107,8 @@ def _incomplete(a: Array, x: Array, upper: bool) -> Array:
         (fraction & (x < 4), side(True, partial(_upper_fraction, 90))),
         (fraction & (x >= 4), side(True, partial(_upper_fraction, 30))),
         (tiny, side(True, _upper_series)),
-        (zero & ~inside, lambda a, x: np.full_like(a, float(upper))),
-        (one & ~inside, lambda a, x: np.full_like(a, float(not upper))),
+        (zero, lambda a, x: np.full_like(a, float(upper))),
+        (one, lambda a, x: np.full_like(a, float(not upper))),
     )
 
 

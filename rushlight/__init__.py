@@ -2,7 +2,18 @@
 
 from math import e, inf, nan, pi
 
-from rushlight import accelerator, amp, autograd, backends, cuda, masked, random, signal, special, version
+from rushlight import (
+    accelerator,
+    amp,
+    autograd,
+    backends,
+    cuda,
+    masked,
+    random,
+    signal,
+    special,
+    version,
+)
 from rushlight.amp import autocast
 from rushlight.autograd import (
     enable_grad,

@@ -6,8 +6,8 @@ import warnings
 from types import TracebackType
 from typing import Any
 
-from rushlight.dtypes import dtype
 from rushlight.device import device as device_class
+from rushlight.dtypes import dtype
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 

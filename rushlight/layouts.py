@@ -14,7 +14,6 @@ MOST_DIMENSIONS = 64
 MOST_BYTES = 2**63 - 1
 
 
-
 class _Constant:
     __slots__ = ("name",)
 
@@ -94,8 +93,7 @@ def order_of(
         order = _CHANNELS_LAST[format]
     except (KeyError, TypeError):
         raise TypeError(
-            "argument 'memory_format' must be rushlight.memory_format, not "
-            f"{type(format).__name__}"
+            f"argument 'memory_format' must be rushlight.memory_format, not {type(format).__name__}"
         ) from None
     if len(order) != len(shape):
         raise RuntimeError(

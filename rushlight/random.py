@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
 from rushlight import generator as streams
 from rushlight.device import device, require
 from rushlight.errors import kind
@@ -57,9 +56,7 @@ def chosen(generator: Generator | None) -> Generator:
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(
-            f"argument 'generator' must be rushlight.Generator, not {kind(generator)}"
-        )
+        raise TypeError(f"argument 'generator' must be rushlight.Generator, not {kind(generator)}")
     return generator
 
 
@@ -104,9 +101,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextmanager
-def fork_rng(
-    devices: Any = None, enabled: bool = True, device_type: str = "cpu"
-) -> Iterator[None]:
+def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
     """Inside, random numbers may be drawn and seeds set without an effect on what comes after.
 
     >>> before = rl.get_rng_state()

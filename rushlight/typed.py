@@ -1,4 +1,4 @@
-"""The types of tensors by their old names: ``rl.FloatTensor``, and ``rl.Tensor`` as a constructor."""
+"""Types of tensors by their old names, ``rl.FloatTensor``, and ``rl.Tensor`` as a constructor."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def built(data: tuple[Any, ...], kind: dtypes.dtype | None) -> np.ndarray:
         if isinstance(only, Tensor):
             if kind is not None and only.dtype is not kind:
                 raise TypeError(
-                    f"expected a tensor of dtype {kind} (got {only.dtype}): use "
-                    f"tensor.to({kind})"
+                    f"expected a tensor of dtype {kind} (got {only.dtype}): use tensor.to({kind})"
                 )
             return only._array
         if isinstance(only, Size):

@@ -24,6 +24,8 @@ LAYERS = (
     ("interop", "literals", "printing", "random", "storage", "typed"),
     ("autograd",),
     ("ops",),
+    ("fft", "linalg", "masked", "signal", "special"),  # namespaces of ops
+    ("accelerator", "amp", "backends", "cuda", "settings", "version"),
     ("graph",),
     ("passes",),
     ("codegen",),

@@ -1,4 +1,4 @@
-"""CUDA devices: there is none. Questions are answered, and what needs a device says it is missing."""
+"""CUDA devices: there is none. Questions are answered; what needs a device says it is missing."""
 
 from __future__ import annotations
 

@@ -12,9 +12,14 @@ from rushlight.dtypes import int8, int64
 from rushlight.kernels.casting import cast, checked
 from rushlight.ops.base import broadcastable, check_writable, composite, need_tensor, ops
 from rushlight.ops.creation import NUMBER
-from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.replacement import Write
+from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
+
+
+def plain(*shape: int, **options: Any) -> T:
+    """A sample that wants no gradient: a leaf that does cannot be written over."""
+    return T(*shape, grad=False, **options)
 
 
 class Overwrite(Write, abstract=True):
@@ -50,8 +55,8 @@ class Copy(Overwrite):
     name = "copy_"
     operands = ("x", "source")
     samples = [
-        S(T(3, 4, grad=False), T(3, 4)), S(T(3, 4, grad=False), T(4)), S(T(2, grad=False), T()),
-        S(T(0, 2, grad=False), T(2)), S(T(2, grad=False), T(2, dtype=int64), non_blocking=True),
+        S(plain(3, 4), plain(3, 4)), S(plain(3, 4), plain(4)), S(plain(2), plain()),
+        S(plain(0, 2), plain(2)), S(plain(2), T(2, dtype=int64), non_blocking=True),
     ]  # fmt: skip
     errors = [
         Fails(RuntimeError, r"size of tensor a \(3\) must match .* tensor b \(2\)", T(3), T(2)),
@@ -101,7 +106,11 @@ class Fill(Overwrite):
 
     name = "fill_"
     operands = ("x", "value")
-    samples = [S(T(3, 4, grad=False), 1), S(T(grad=False), 1), S(T(2, 3, grad=False), T())]
+    samples = [
+        S(T(3, 4, grad=False), 1),
+        S(T(grad=False), 1),
+        S(T(2, 3, grad=False), T(grad=False)),
+    ]
     errors = FILL_ERRORS
 
     def check(self, input: Tensor, value: Any) -> Any:
@@ -134,7 +143,7 @@ class Zero(Overwrite):
     """
 
     name = "zero_"
-    samples = [S(T(3, 4, grad=False)), S(T(grad=False)), S(T(0, 2, grad=False))]
+    samples = [S(plain(3, 4)), S(plain()), S(plain(0, 2))]
     errors = [Fails(TypeError, "takes 2 positional arguments but 3 were given", T(2), 3)]
 
     def check(self, input: Tensor) -> Any:

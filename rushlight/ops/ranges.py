@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def number(name: str, argument: str, value: Any) -> Any:
 
 def countable(name: str, kind: dtypes.dtype) -> dtypes.dtype:
     if kind in UNCOUNTABLE:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{kind.storage_name}\'')
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind.storage_name}'")
     return kind
 
 
@@ -101,7 +100,9 @@ class Arange(Factory):
             kind = dtypes.int64 if counted else dtypes.get_default_dtype()
         countable("arange", kind)
         start, end, step = bounds("arange", kind, *values)
-        count = -((start - end) // step) if kind is dtypes.int64 else math.ceil((end - start) / step)
+        count = (
+            -((start - end) // step) if kind is dtypes.int64 else math.ceil((end - start) / step)
+        )
         shape_of("arange", (count,), kind.numpy)
         return (), {"start": start, "step": step, "count": count, "kind": kind.numpy}
 
@@ -113,7 +114,11 @@ class Arange(Factory):
 
 
 class Range(Factory):
-    """Numbers from ``start`` to ``end``, both included. Deprecated: use :func:`arange`."""
+    """Numbers from ``start`` to ``end``, both included; PyTorch advises :func:`arange` instead.
+
+    >>> rl.range(1, 2, 0.5)
+    tensor([1.0000, 1.5000, 2.0000])
+    """
 
     samples = [S(1, 4), S(1, 4, 0.5), S(0, 3, dtype=dtypes.int64)]
     errors = [
@@ -124,12 +129,6 @@ class Range(Factory):
     def check(
         self, start: Any, end: Any, step: Any = 1, *, dtype: dtypes.dtype | None = None
     ) -> Any:
-        warnings.warn(
-            "rushlight.range is deprecated because its behavior is inconsistent with Python's "
-            "range builtin. Instead, use rushlight.arange, which produces values in [start, end).",
-            UserWarning,
-            stacklevel=3,
-        )
         kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         countable("range", kind)
         named = (("start", start), ("end", end), ("step", step))
@@ -195,9 +194,7 @@ class Linspace(Factory):
     samples = STEP_SAMPLES
     errors = STEP_ERRORS
 
-    def check(
-        self, start: Any, end: Any, steps: int, *, dtype: dtypes.dtype | None = None
-    ) -> Any:
+    def check(self, start: Any, end: Any, steps: int, *, dtype: dtypes.dtype | None = None) -> Any:
         return (), steps_between("linspace", start, end, steps, dtype)
 
     def eager(self, *, start, end, steps, kind):
@@ -259,7 +256,14 @@ class Eye(Factory):
         return np.eye(n, m, dtype=kind)
 
 
-TRIANGLE_SAMPLES = [S(3, 3), S(3, 4, 1), S(4, 3, -1), S(0, 3), S(3, 3, 9), S(2, 2, dtype=dtypes.int32)]
+TRIANGLE_SAMPLES = [
+    S(3, 3),
+    S(3, 4, 1),
+    S(4, 3, -1),
+    S(0, 3),
+    S(3, 3, 9),
+    S(2, 2, dtype=dtypes.int32),
+]
 TRIANGLE_ERRORS = [
     Fails(RuntimeError, "row must be non-negative, got -3", -3, 4),
     Fails(RuntimeError, "col must be non-negative, got -4", 3, -4),
@@ -274,7 +278,7 @@ def triangle(name: str, row: Any, col: Any, offset: Any, dtype: Any) -> dict[str
         if size < 0:
             raise RuntimeError(f"{argument} must be non-negative, got {size}")
     if kind not in (dtypes.int64, dtypes.int32):
-        raise NotImplementedError(f'"{name}" not implemented for \'{kind.storage_name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.storage_name}'")
     return {**sizes, "offset": whole(offset, name, "offset"), "kind": kind.numpy}
 
 

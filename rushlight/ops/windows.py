@@ -21,7 +21,9 @@ from rushlight.ops.samples import Fails, S
 SAMPLES = [S(5), S(4, sym=False), S(0), S(1), S(6, dtype=dtypes.float64)]
 ERRORS = [
     Fails(ValueError, "requires non-negative window length, got M=-1", -1),
-    Fails(ValueError, "expects float32 or float64 dtypes, got: rushlight.int64", 4, dtype=dtypes.int64),
+    Fails(
+        ValueError, "expects float32 or float64 dtypes, got: rushlight.int64", 4, dtype=dtypes.int64
+    ),
     Fails(TypeError, "argument 'M' must be int, not float", 4.5),
 ]
 BLACKMAN = (0.42, 0.5, 0.08)

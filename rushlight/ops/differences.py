@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rushlight import dtypes
@@ -187,7 +186,7 @@ def gradient(
     """
     x = need_tensor("gradient", input)
     spacing = 1 if spacing is None else spacing
-    dims = gradient_dims(x, spacing, dim, edge_order)
+    dims = gradient_dims(x, dim, edge_order)
     steps = spacing if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
     if len(steps) != len(dims):
         raise RuntimeError(
@@ -199,15 +198,13 @@ def gradient(
     )
 
 
-def gradient_dims(x: Tensor, spacing: Any, dim: Any, edge_order: int) -> list[int]:
+def gradient_dims(x: Tensor, dim: Any, edge_order: int) -> list[int]:
     if edge_order not in (1, 2):
         raise RuntimeError(
             f"torch.gradient only supports edge_order=1 and edge_order=2, got {edge_order}"
         )
-    wanted: Sequence[int] = range(x.ndim) if dim is None else dim
-    if dim is None and isinstance(spacing, (tuple, list)):
-        wanted = range(len(spacing)) if len(spacing) <= x.ndim else wanted
-    dims = [axis(d, x.ndim) for d in ([wanted] if isinstance(wanted, int) else wanted)]
+    wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [axis(d, x.ndim) for d in wanted]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"dim {dims} appears multiple times in the list of dims")
     for d in dims:

@@ -261,5 +261,5 @@ def grid_histogram(
                 f"{op}(): bins tensor should have one dimension and the dtype of the input, got "
                 f"shape {list(b.shape)} of {b.dtype} for {points.dtype}"
             )
-        edges.append(b)
+        edges.append(b.detach())
     return bin_counts(points, weight, density, *edges), tuple(edges)

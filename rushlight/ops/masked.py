@@ -254,7 +254,7 @@ def logsumexp(
 
 
 @masked(
-    samples=[S(T(3), T(3)), S(T(2, 3), T(2, 3), input_mask=MASK, other_mask=FULL_ROWS)],
+    samples=[S(T(3), T(3)), S(T(2, 3), T(2, 3), input_mask=MASK)],
     errors=[Fails(IndexError, "more dimensions than the input", T(3), T(3), input_mask=T(2, 3))],
 )
 def logaddexp(
@@ -408,7 +408,7 @@ def softmax(
     return kept(input, mask, lowest(input)).softmax(dim, dtype=dtype or input.dtype)
 
 
-@line
+@masked(samples=[LINE[0], S(T(2, 3, grad=False), 1, mask=FULL_ROWS)], errors=[WRONG_MASK])
 def log_softmax(
     input: Tensor, dim: int, *, dtype: dtypes.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:

@@ -102,7 +102,7 @@ nanmedian_all, nanmedian_dim = registry["nanmedian_all"].call, registry["nanmedi
 
 
 @composite(
-    samples=[S(T(3, 4, distinct=True)), *DIM_SAMPLES, S(T(values=[1.0, NAN, 2.0]), 0)],
+    samples=[S(T(3, 4, distinct=True)), *DIM_SAMPLES, S(T(values=[1.0, NAN, 2.0], grad=False), 0)],
     errors=[
         Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
@@ -121,7 +121,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 @composite(
-    samples=[S(T(3, 4, distinct=True)), *DIM_SAMPLES, S(T(values=[1.0, NAN, 2.0]), 0)],
+    samples=[S(T(3, 4, distinct=True)), *DIM_SAMPLES, S(T(values=[1.0, NAN, 2.0], grad=False), 0)],
     errors=[
         Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
@@ -154,7 +154,7 @@ class Kthvalue(Choice):
     samples = [
         S(T(3, 4, distinct=True), 2),
         S(T(2, 5, 3, distinct=True), 4, 1, True),
-        S(T(values=[1.0, NAN, 2.0]), 3),
+        S(T(values=[1.0, NAN, 2.0], grad=False), 3),
         S(T(), 1),
     ]
     errors = [
@@ -189,8 +189,8 @@ class Mode(Choice):
     result = result_type("mode", "values", "indices")
     samples = [
         S(T(3, 4, distinct=True)),
-        S(T(values=[[1.0, 2.0, 2.0], [1.0, 1.0, 0.0]]), 1, True),
-        S(T(values=[[1.0, 2.0, 2.0], [1.0, 1.0, 0.0]]), dim=0),
+        S(T(values=[[1.0, 2.0, 2.0], [1.0, 1.0, 0.0]], grad=False), 1, True),
+        S(T(values=[[1.0, 2.0, 2.0], [1.0, 1.0, 0.0]], grad=False), dim=0),
         S(T()),
     ]
 
@@ -219,7 +219,7 @@ QUANTILE_SAMPLES = [
     S(T(3, 4, distinct=True), 0.5, keepdim=True),
     *(S(T(5, 4, distinct=True), 0.45, dim=0, interpolation=name) for name in INTERPOLATIONS[1:]),
     S(T(3, 5), T(values=[0.25, 0.6], grad=False), dim=1),
-    S(T(values=[[1.0, NAN, 2.0], [3.0, 2.0, 1.0]]), 0.6, dim=1),
+    S(T(values=[[1.0, NAN, 2.0], [3.0, 2.0, 1.0]], grad=False), 0.6, dim=1),
     S(T(), 0.5),
 ]
 QUANTILE_ERRORS = [

@@ -154,7 +154,7 @@ class Record(Along, abstract=True):
     samples = [
         S(T(3, 4, distinct=True), 1),
         S(T(2, 5, 2, distinct=True), dim=-2),
-        S(T(values=[1.0, 1.0, 0.0, 1.0, 2.0, 2.0]), 0),
+        S(T(values=[1.0, 1.0, 0.0, 1.0, 2.0, 2.0], grad=False), 0),
         S(T(0, 3), 0),
         S(T(), 0),
     ]

@@ -56,7 +56,7 @@ class Sort(Ordered):
         S(T(5, 4, distinct=True), 0, True),
         S(T(2, 3, 4, distinct=True), dim=1, stable=True),
         S(T(20, 30, distinct=True), descending=True),
-        S(T(values=[1.0, 0.0, 1.0, 0.0])),
+        S(T(values=[1.0, 0.0, 1.0, 0.0], grad=False)),
         S(T(0, 3)),
         S(T()),
     ]

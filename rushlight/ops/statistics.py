@@ -169,7 +169,6 @@ class StdMean(Spread):
     samples=[
         S(T(3, 5)),
         S(T(5)),
-        S(T()),
         S(T(3, 4), correction=0, fweights=T(values=[1, 2, 1, 3], dtype=dtypes.int64)),
         S(T(3, 4), aweights=T(values=[0.5, 1.0, 2.0, 1.5], grad=False)),
     ],

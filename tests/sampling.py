@@ -21,10 +21,10 @@ def array_of(spec: T, dtype: Any, seed: int) -> np.ndarray:
         return np.array(spec.values, dtype.numpy)
     size = int(np.prod(spec.shape))
     if dtype is rl.bool:
-        return random.random(spec.shape) < 0.5
+        return np.asarray(random.random(spec.shape) < 0.5)
     if dtype.category == 1:
         low, high = int(np.ceil(spec.low)), int(np.floor(spec.high))
-        return random.integers(low, high + 1, spec.shape).astype(dtype.numpy)
+        return np.asarray(random.integers(low, max(high, low) + 1, spec.shape), dtype.numpy)
     if spec.distinct:
         flat = (random.permutation(size) + 0.5) / max(size, 1)
     else:
@@ -32,7 +32,7 @@ def array_of(spec: T, dtype: Any, seed: int) -> np.ndarray:
     values = (spec.low + (spec.high - spec.low) * flat).reshape(spec.shape)
     if dtype.is_complex:
         values = values + 1j * (random.random(spec.shape) - 0.5)
-    return values.astype(dtype.numpy)
+    return np.asarray(values, dtype.numpy)
 
 
 def odd(array: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 import rushlight as rl
 from rushlight.ops import registry
-from rushlight.ops.base import Composite, Op
+from rushlight.ops.base import Op
 from rushlight.ops.samples import S
 from tests.sampling import Maker, flat, supported
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 PUBLIC = {name: op for name, op in registry.items() if op.function or op.method}
 CASES = [
@@ -139,7 +142,7 @@ def test_second_derivatives(op: Op, sample: S) -> None:
     results, maker = run(op, sample, dtype=rl.float64, grad=True)
     results = [t for t in results if t.requires_grad and t.is_floating_point()]
     leaves = [t for t in maker.tensors if t.requires_grad]
-    if not results or not leaves or sum(t.numel() for t in leaves) > 40:
+    if not results or not 0 < sum(t.numel() for t in leaves) <= 40:
         return
 
     args, kwargs = list(sample.args), sample.kwargs
@@ -182,8 +185,8 @@ def test_in_place_writes_the_same(op: Op, sample: S) -> None:
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
 def test_out_receives_the_result(op: Op, sample: S) -> None:
-    takes_out = not isinstance(op, Composite) or "out" in op.signature.parameters
-    if not takes_out or type(op).__mro__[1].__name__ == "View" or not op.function:
+    given = {**op.signature.parameters, **inspect.signature(op.call, follow_wrapped=False).parameters}
+    if "out" not in given or not op.function:
         return
     if op.name in RANDOM | UNDEFINED:
         return

@@ -142,7 +142,11 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether it was made by the user rather than by a recorded op."""
-        return self._history is None or self._history is LEAF or not self.requires_grad
+        history = self._history
+        if history is VIEW:
+            made_since = self._view_version != self._counter.value
+            return not self.requires_grad or (self._view_node is None and not made_since)
+        return history is None or history is LEAF
 
     @property
     def grad(self) -> Tensor | None:

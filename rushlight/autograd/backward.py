@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.autograd.engine import Backward, replaced, roots_of
+from rushlight.autograd.engine import Backward, roots_of
 from rushlight.autograd.stack import stack
 from rushlight.autograd.tape import Node, Pick, RemovableHandle, edge, named
 from rushlight.tensor import Tensor, wrap
@@ -86,6 +86,8 @@ def grad(
     if len(grads) != len(results):
         raise RuntimeError(f"got {len(results)} outputs and {len(grads)} gradients")
     keep_graph = create_graph if retain_graph is None else retain_graph
+    if not wanted:
+        raise RuntimeError("grad requires non-empty inputs.")
     targets = [edge(t) for t in wanted]
     if None in targets:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -165,7 +167,7 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     if e is None:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if isinstance(e, Node):
-        return e.register_prehook(lambda grads: (replaced(hook(grads[0]), grads[0]),))
+        return e.register_tensor_hook(hook)
     if self._hooks is None:
         self._hooks = {}
     return RemovableHandle(self._hooks, hook)
@@ -193,7 +195,8 @@ def retain_grad(self: Tensor) -> None:
 
 def retains_grad(self: Tensor) -> bool:
     """Whether :meth:`retain_grad` was asked for on this tensor."""
-    return isinstance(self._history, Node) and self._history.retained is not None
+    e = edge(self)
+    return isinstance(e, Node) and e.retained is not None
 
 
 def detach_(self: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ arrays: rules that are plain arithmetic run on them directly, others get them wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -105,14 +105,16 @@ class Backward:
             parts = zip(g, node.parts, strict=True)
             fill = node.materialize
             g = tuple([self.lower(zeros(p)) if s is None and p and fill else s for s, p in parts])
-        if node.pre_hooks:
-            g = self.call_pre_hooks(node, g)
+        if node.tensor_hooks:
+            g = self.call_tensor_hooks(node.tensor_hooks, g)
         if node.retained is not None:
             retain(node.retained(), self.lift(g))
         if self.targets is not None and node in self.targets:
             self.found[node] = self.lift(g)
             if not any([e in (self.passing or ()) for e in node.edges]):
                 return None
+        if node.pre_hooks:
+            g = self.call_pre_hooks(node, g)
         if isinstance(node, Pick):
             self.fill_slot(node.edges[0], node.index, g)
             return None
@@ -175,11 +177,8 @@ class Backward:
     def arrive(self, leaf: Tensor, g: Any) -> None:
         """A leaf's gradient is complete."""
         if leaf._hooks:
-            t = self.lift(g)
-            for hook in tuple(leaf._hooks.values()):
-                t = replaced(hook(t), t)
+            g = self.call_tensor_hooks(leaf._hooks, g)
             self.shared.add(leaf)
-            g = self.lower(t)
         if self.targets is not None:
             self.found[leaf] = self.lift(g)
         if not self.accumulate:
@@ -211,6 +210,12 @@ class Backward:
         if isinstance(t, tuple):
             return tuple([None if part is None else part._array for part in t])
         return t._array
+
+    def call_tensor_hooks(self, hooks: dict[int, Callable], g: Any) -> Any:
+        t = self.lift(g)
+        for hook in tuple(hooks.values()):
+            t = replaced(hook(t), t)
+        return self.lower(t)
 
     def call_pre_hooks(self, node: Node, g: Any) -> Any:
         grads = self.lift(g) if isinstance(g, tuple) else (self.lift(g),)
@@ -362,9 +367,14 @@ def replaced(answer: Any, g: Any) -> Any:
         return g
     if not isinstance(answer, Tensor):
         raise TypeError(f"expected hook to return a Tensor or None, got {type(answer).__name__}")
+    if answer._array.dtype != g._array.dtype:
+        raise RuntimeError(
+            f"hook has changed the type of value (was {g.dtype} got {answer.dtype})"
+        )
     if answer._array.shape != g._array.shape:
         raise RuntimeError(
-            f"hook has changed the size of value: expected {list(g.shape)}, got {list(answer.shape)}"
+            f"hook has changed the size of value: expected {list(g.shape)}, "
+            f"got {list(answer.shape)}"
         )
     return answer
 

@@ -103,7 +103,8 @@ def _decorate(mode: Mode, function: F) -> F:
                 try:
                     answer, method = (yield item), body.send
                 except GeneratorExit:
-                    body.close()
+                    with mode.clone():
+                        body.close()
                     raise
                 except BaseException as error:
                     answer, method = error, body.throw
@@ -176,7 +177,7 @@ class inference_mode(Mode):  # noqa: N801 - PyTorch's spelling
         return _decorate(self, mode)
 
     def __init__(self, mode: bool = True) -> None:
-        super().__init__(**({"grad": False, "inference": True} if mode else {"inference": False}))
+        super().__init__(grad=not mode, inference=mode)
 
 
 class set_grad_enabled(Mode):  # noqa: N801 - PyTorch's spelling

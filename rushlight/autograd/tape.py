@@ -47,6 +47,7 @@ class Node:
     array_dtype: np.dtype
     parts: tuple[Spec | None, ...] | None = None  # of an op with several differentiable results
     picks: weakref.WeakValueDictionary[int, Pick] | None = None  # the edges of its several results
+    tensor_hooks: dict[int, Callable] | None = None  # those of the result, before the node's own
     pre_hooks: dict[int, Callable] | None = None
     post_hooks: dict[int, Callable] | None = None
     retained: weakref.ref | None = None  # the tensor that keeps its gradient
@@ -89,6 +90,13 @@ class Node:
             self.pre_hooks = {}
         self.unusual = True
         return RemovableHandle(self.pre_hooks, hook)
+
+    def register_tensor_hook(self, hook: Callable) -> RemovableHandle:
+        """Calls ``hook(grad)`` with the gradient of this node's result."""
+        if self.tensor_hooks is None:
+            self.tensor_hooks = {}
+        self.unusual = True
+        return RemovableHandle(self.tensor_hooks, hook)
 
 
 class Pick(Node):
@@ -249,7 +257,16 @@ def refresh(view: Tensor) -> None:
     for op, attrs in view._view:
         array = op.eager(array, **attrs)
         history = link(op, (history,), (None,), attrs, array)
+    hand_over(view, view._view_node, history)
     view._view_node = history
+
+
+def hand_over(t: Tensor, old: Any, new: Any) -> None:
+    """``t``, whose history was ``old`` and becomes ``new``, goes on retaining its gradient."""
+    if isinstance(old, Node) and isinstance(new, Node) and old.retained is not None:
+        if old.retained() is t:
+            new.retained, old.retained = old.retained, None
+            new.unusual = True
 
 
 def link(

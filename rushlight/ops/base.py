@@ -20,6 +20,7 @@ from rushlight.autograd.tape import (
     Node,
     counter,
     edge,
+    hand_over,
     keep,
     link,
     record,
@@ -256,6 +257,8 @@ def check_writable(t: Tensor, name: str) -> None:
                 "a view of a leaf Variable that requires grad is being used in an in-place "
                 f"operation. [{name}_]"
             )
+        if base is not None and t._view is None and base.requires_grad:
+            raise unrecorded_view(name)
     array = t._array
     if not array.flags.writeable:
         if 0 in array.strides and array.size > 1:
@@ -265,6 +268,19 @@ def check_writable(t: Tensor, name: str) -> None:
                 f"operation. [{name}_ on shape {list(array.shape)}, strides {list(t.stride())}]"
             )
         raise RuntimeError(f"{name}_: the tensor shares memory with a read-only array")
+
+
+def unrecorded(t: Tensor) -> bool:
+    """Whether ``t`` is a view that was made without recording."""
+    return t._base is not None and t._view is None
+
+
+def unrecorded_view(name: str) -> RuntimeError:
+    return RuntimeError(
+        "A view was created in no_grad mode (or by a custom Function) and is being modified "
+        f"inplace with grad mode enabled. [{name}_] Make the view with gradients enabled, or write "
+        "inside no_grad, or clone() it."
+    )
 
 
 def overwrite(t: Tensor, y: Tensor, source: Tensor | None = None) -> Tensor:
@@ -287,6 +303,8 @@ def overwrite(t: Tensor, y: Tensor, source: Tensor | None = None) -> Tensor:
         )
     state = local.state
     node = edge(y) if state.grad else None
+    if node is not None and unrecorded(t):
+        raise unrecorded_view(node.name())
     if isinstance(node, Node) and source is not None and any(s is source for s in node.saved):
         old = alias(source, edge(source))
         old._array = source._array.copy()
@@ -322,21 +340,21 @@ def rebase(t: Tensor, history: Any) -> None:
     """Makes ``history`` that of ``t`` after a write, and of the base that ``t`` is a view of."""
     base = t._base
     if base is None:
+        hand_over(t, t._history, history)
         t._history = history
         return
     if t._view is None:
         if history is None:
             return
-        raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode "
-            "enabled. Make the view with gradients enabled, or write inside no_grad."
-        )
+        raise unrecorded_view(history.name())
     before = edge(base)
     if history is None and before is None:
         return
     base._history = link(
         view_scatter, (before, history), (None, t), {"chain": t._view}, base._array
     )
+    hand_over(base, before, base._history)
+    hand_over(t, t._view_node, history)
     t._view_node, t._view_version = history, t._counter.value
 
 
@@ -373,6 +391,7 @@ class ViewScatter(Op):
 
 
 view_scatter = registry["view_scatter"]
+view_scatter.node.__name__ = "CopySlices"  # PyTorch's name
 
 
 def into(out: Any, y: Any, operands: Sequence[Any] = ()) -> Any:

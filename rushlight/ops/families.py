@@ -31,6 +31,7 @@ from rushlight.ops.base import (
     need_tensor,
     record,
     touched,
+    unrecorded,
 )
 from rushlight.ops.samples import Fails, T
 from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap, wrap_view
@@ -50,7 +51,7 @@ class Kernels(dict):
 
     def __missing__(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
         kernel = self.op.kernel(numpy_dtype)
-        if numpy_dtype.kind in "fcV":
+        if numpy_dtype.kind in "fcV" or not self.op.floats:
             self[numpy_dtype] = kernel
         return kernel
 
@@ -196,7 +197,8 @@ class Binary(Elementwise, abstract=True):
 
         def write(self: Tensor, other: Any, **options: Any) -> Tensor:
             x, state = self._array, local.state
-            untracked = not (state.grad and (self._history is not None or tracked(other)))
+            watched = self._history is not None or tracked(other) or unrecorded(self)
+            untracked = not (state.grad and watched)
             usual = isinstance(other, (Tensor, int, float)) and x.dtype.kind == "f"
             if direct and untracked and usual and not options:
                 y = other._array if isinstance(other, Tensor) else np.array(other, x.dtype)

@@ -16,7 +16,9 @@ from rushlight.ops.families import Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor
 
+# Python numbers would be converted at each call.
 ZERO = {np.dtype(kind): np.zeros((), kind) for kind in (np.float32, np.float64)}
+ONE = {kind: np.ones((), kind) for kind in ZERO}
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not float", 1.5)
 
@@ -57,11 +59,10 @@ class Sigmoid(Unary):
     samples = unary_samples(-4, 4)
 
     def eager(self, x):
-        y = np.negative(x)
+        y = np.exp(np.negative(x))
         if not x.ndim:
-            return 1 / (1 + np.exp(y))
-        np.exp(y, y)
-        y += 1
+            return 1 / (1 + y)
+        np.add(y, ONE.get(x.dtype, 1), y)
         return np.reciprocal(y, y)
 
     def vjp(self, g, y, _x):

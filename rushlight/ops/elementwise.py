@@ -13,8 +13,17 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record
 from rushlight.kernels.select import choose
 from rushlight.ops.base import any_tracked, into, need_tensor, ops
-from rushlight.ops.families import Binary, Elementwise, Kernels, cast, number, shape_error
-from rushlight.tensor import Tensor, wrap
+from rushlight.ops.families import (
+    FLOAT32,
+    FLOAT64,
+    Binary,
+    Elementwise,
+    Kernels,
+    cast,
+    number,
+    shape_error,
+)
+from rushlight.tensor import Tensor, new
 
 ndarray = np.ndarray
 
@@ -29,15 +38,19 @@ class Formula(Elementwise, abstract=True):
 
     def make(self) -> Callable[..., Any]:
         self.kernels = Kernels(self)
+        self.single = self.kernels.first_choice(FLOAT32)
         return super().make()
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
         arrays, kind = promoted(operands)
+        kernel = self.single if kind is FLOAT32 else self.kernels[kind]
         state = local.state
         try:
-            t = wrap(state.run(self.kernels[kind], *arrays, **attrs))
+            y = state.run(kernel, *arrays, **attrs)
         except ValueError as error:
             raise mismatch(self.name, arrays, error) from None
+        t = new(Tensor)
+        t._array = y if type(y) is ndarray else np.asarray(y)
         if state.grad and self.differentiable and any_tracked(operands):
             record(self, t, operands, attrs)
         return t
@@ -58,13 +71,25 @@ class TensorPair(Binary, abstract=True):
 
 def promoted(operands: Sequence[Any]) -> tuple[list[ndarray], np.dtype]:
     """The operands as arrays of their common dtype, which is the second result."""
-    if len(operands) == 1:
-        x = operands[0]._array
-        return [x], x.dtype
+    first = operands[0]
+    if isinstance(first, Tensor):
+        kind = first._array.dtype
+        if len(operands) == 1:
+            return [first._array], kind
+        arrays = [plain(t, kind) for t in operands]
+        if all([a is not None for a in arrays]):
+            return arrays, kind
     kind = common_dtype(operands).numpy
-    return [
-        cast(t._array, kind) if isinstance(t, Tensor) else number(t, kind) for t in operands
-    ], kind
+    arrays = [cast(t._array, kind) if isinstance(t, Tensor) else number(t, kind) for t in operands]
+    return arrays, kind
+
+
+def plain(value: Any, kind: np.dtype) -> ndarray | None:
+    """A tensor of this dtype, or a number beside floating-point ones, as an array; else None."""
+    if isinstance(value, Tensor):
+        return value._array if value._array.dtype is kind else None
+    usual = (kind is FLOAT32 or kind is FLOAT64) and (type(value) is float or type(value) is int)
+    return np.array(value, kind) if usual else None
 
 
 def common_dtype(operands: Sequence[Any]) -> dtypes.dtype:

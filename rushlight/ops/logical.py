@@ -167,7 +167,7 @@ class BitwiseNot(Unary):
 
 def invert(self: Tensor) -> Tensor:
     """``~self``, of integers and bools."""
-    if self.dtype.category > dtypes.INT:
+    if self._array.dtype.kind not in "biu":
         raise TypeError(
             "~ (operator.invert) is only implemented on integer and Boolean-type tensors, "
             f"got {self.dtype}"

@@ -19,9 +19,10 @@ from rushlight.ops.elementwise import (
     common_dtype,
     masked,
     mismatch,
+    plain,
     same_dtype,
 )
-from rushlight.ops.families import NUMBER, Binary, conjugate
+from rushlight.ops.families import NUMBER, Binary, cast, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples
 from rushlight.tensor import Tensor, wrap
 
@@ -110,14 +111,17 @@ def mask(condition: Any) -> np.ndarray:
 
 def alike(a: Any, b: Any) -> list[np.ndarray]:
     """Tensors and numbers as arrays of their common dtype."""
+    tensor = a if isinstance(a, Tensor) else b
+    if isinstance(tensor, Tensor):
+        kind = tensor._array.dtype
+        x, y = plain(a, kind), plain(b, kind)
+        if x is not None and y is not None:
+            return [x, y]
     for name, position, value in (("input", 2, a), ("other", 3, b)):
         if not isinstance(value, (Tensor, *NUMBER)):
             raise messages.expected_tensor("where", name, position, value)
     kind = common_dtype((a, b)).numpy
-    return [
-        t._array.astype(kind, copy=False) if isinstance(t, Tensor) else np.array(t, kind)
-        for t in (a, b)
-    ]
+    return [cast(t._array, kind) if isinstance(t, Tensor) else np.array(t, kind) for t in (a, b)]
 
 
 def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -333,3 +333,33 @@ class ViewAsComplex(View):
 
     def vjp(self, g, _y, _x):
         return ops.view_as_real(g)
+
+
+@composite(
+    method=False,
+    samples=[S(COMPLEX)],
+    errors=[Fails(RuntimeError, "only supported for complex", T(2, dtype=dtypes.float32))],
+)
+def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """:func:`view_as_real`, copied.
+
+    >>> rl.view_as_real_copy(rl.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    y = ops.view_as_real(input).clone()
+    return y if out is None else into(out, y)
+
+
+@composite(
+    method=False,
+    samples=[S(T(3, 2, dtype=dtypes.float64))],
+    errors=[Fails(RuntimeError, "last dimension of size 2", T(3, dtype=dtypes.float32))],
+)
+def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """:func:`view_as_complex`, copied.
+
+    >>> rl.view_as_complex_copy(rl.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    y = ops.view_as_complex(input).clone()
+    return y if out is None else into(out, y)

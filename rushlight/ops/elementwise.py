@@ -9,13 +9,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rushlight import dtypes
+from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record
 from rushlight.kernels.select import choose
-from rushlight.ops.base import any_tracked, into, need_tensor, ops
+from rushlight.ops.base import any_tracked, composite, into, need_tensor, ops
 from rushlight.ops.families import (
     FLOAT32,
     FLOAT64,
+    NUMBER,
     Binary,
     Elementwise,
     Kernels,
@@ -23,6 +25,7 @@ from rushlight.ops.families import (
     number,
     shape_error,
 )
+from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, new
 
 ndarray = np.ndarray
@@ -111,6 +114,26 @@ def common_dtype(operands: Sequence[Any]) -> dtypes.dtype:
             to_complex = weak.category == dtypes.COMPLEX and first.category == dtypes.FLOAT
             first = first.to_complex() if to_complex else weak
     return first
+
+
+@composite(
+    method=False,
+    samples=[S(T(3), 1.5), S(2, T(3)), S(T(3), T(3, dtype=dtypes.float64))],
+    errors=[Fails(TypeError, "must be Tensor or Number, not str", T(3), "1")],
+)
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+    """The dtype of an arithmetic op on these tensors or numbers.
+
+    >>> rl.result_type(rl.tensor([1, 2]), 1.5)
+    rushlight.float32
+    """
+    for position, value in ((1, tensor1), (2, tensor2)):
+        if not isinstance(value, (Tensor, *NUMBER)):
+            raise TypeError(
+                f"result_type(): argument {position} must be Tensor or Number, "
+                f"not {messages.kind(value)}"
+            )
+    return common_dtype((tensor1, tensor2))
 
 
 def same_dtype(name: str, a: Tensor, b: Tensor, argument: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
 from rushlight.ops.decompositions import TALL, WIDE
 from rushlight.ops.families import conjugate
-from rushlight.ops.linalg import WELL, adjoint, also, check_matrices, matrix_errors
+from rushlight.ops.linalg import WELL, adjoint, also, check_matrices, matrix_errors, zeros_of
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -96,7 +96,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
             f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1], got {m} "
             f"and {n}"
         )
-    unit = ops.eye(m, n, dtype=A.dtype).expand(A.shape)
+    unit = zeros_of(A) + ops.eye(m, n, dtype=A.dtype)
     y = reflect(A, tau, unit, turned=False)
     return y if out is None else into(out, y)
 

@@ -91,6 +91,11 @@ def adjoint(x: Tensor) -> Tensor:
     return conjugate(x).mT
 
 
+def zeros_of(x: Tensor) -> Tensor:
+    """Zeros of the shape of ``x`` that depend on it: a constant with a gradient, which is zero."""
+    return x.narrow(-1, 0, 0) @ x.narrow(-2, 0, 0)
+
+
 class InvInfo(Op):
     """The inverse of each matrix, and LAPACK's info."""
 
@@ -326,8 +331,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         a, n = inv(a), -n
     y = None
     if not n:
-        # An empty product: zeros that depend on A, so that the result has a (zero) gradient.
-        y = a.narrow(-1, 0, 0) @ a.narrow(-2, 0, 0) + ops.eye(a.shape[-1], dtype=a.dtype)
+        y = zeros_of(a) + ops.eye(a.shape[-1], dtype=a.dtype)
     while n:
         if n & 1:
             y = a if y is None else y @ a

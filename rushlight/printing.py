@@ -74,45 +74,39 @@ def set_printoptions(
 
 
 class Reals:
-    """The common form of some numbers: fixed, scientific, or whole with a point."""
+    """The common form of some numbers: fixed, scientific, or whole with a point after them."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.floating = array.dtype.kind not in "iub"
-        self.form = ""
-        self.point = ""
-        if not self.floating:
-            self.width = max([len(str(v)) for v in array.ravel().tolist()], default=1)
-            return
-        values = array.ravel().astype(np.float64)
-        values = values[np.isfinite(values) & (values != 0)]
-        whole = bool((values == np.ceil(values)).all())
-        scientific = bool(values.size) and unwieldy(np.abs(values), whole)
-        self.measure(values.tolist(), whole, scientific)
-        if options.sci_mode is not None and options.sci_mode != scientific:
-            width = self.width
-            self.measure([], whole, options.sci_mode)
-            self.width = width
+        self.form = self.point = ""
+        values = array.ravel()
+        if self.floating:
+            values = values.astype(np.float64)
+            values = values[np.isfinite(values) & (values != 0)]
+            if values.size and scientific(np.abs(values)):
+                self.form = f".{options.precision}e"
+            elif (values == np.ceil(values)).all():
+                self.form, self.point = ".0f", "."
+            else:
+                self.form = f".{options.precision}f"
+        self.width = max([len(self.text(v)) for v in values.tolist()], default=1)
 
-    def measure(self, values: list[float], whole: bool, scientific: bool) -> None:
-        self.form, self.point = f".{options.precision}f", ""
-        if scientific:
-            self.form = f".{options.precision}e"
-        elif whole:
-            self.form, self.point = ".0f", "."
-        lengths = [len(format(v, self.form)) + len(self.point) for v in values]
-        self.width = max(lengths, default=1)
+    def text(self, value: Any) -> str:
+        if not self.floating:
+            return str(value)
+        text = format(value, self.form)
+        return text + self.point if math.isfinite(value) else text
 
     def write(self, value: Any) -> str:
-        text = format(value, self.form) if self.floating else str(value)
-        if self.point and math.isfinite(value):
-            text += self.point
-        return text.rjust(self.width)
+        return self.text(value).rjust(self.width)
 
 
-def unwieldy(sizes: np.ndarray, whole: bool) -> bool:
+def scientific(sizes: np.ndarray) -> bool:
     """Whether magnitudes differ too much, or are too large or small, for fixed notation."""
-    low, high = sizes.min(), sizes.max()
-    return bool(high / low > 1000 or high > 1e8 or (not whole and low < 1e-4))
+    if options.sci_mode is not None:
+        return options.sci_mode
+    low, high = float(sizes.min()), float(sizes.max())
+    return high / low > 1000 or high > 1e8 or low < 1e-4
 
 
 class Complexes:

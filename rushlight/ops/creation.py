@@ -47,7 +47,7 @@ class Factory(Op, abstract=True):
     variadic = False  # sizes may be given one by one: zeros(2, 3)
 
     def make(self) -> Callable[..., Any]:
-        check, apply, variadic = self.check, self.apply, self.variadic
+        check, apply, variadic, name = self.check, self.apply, self.variadic, self.name
 
         def function(
             *args: Any,
@@ -63,8 +63,8 @@ class Factory(Op, abstract=True):
                 placed(layout, device, pin_memory)
             if out is not None:
                 dtype = dtype_of_out(out, dtype)
-            if variadic and "size" in kwargs:
-                args = (kwargs.pop("size"), *args)
+            if variadic and not args:
+                args = (sole_size(name, kwargs),)
             t = apply(*check(*args, dtype=dtype, **kwargs))
             if out is not None:
                 return into(out, t)
@@ -82,6 +82,13 @@ def merged_signature(check: Callable[..., Any], function: Callable[..., Any]) ->
     keywords = [p for p in shared if p.kind is p.KEYWORD_ONLY]
     names = {p.name for p in keywords}
     return inspect.Signature([*[p for p in own if p.name not in names], *keywords])
+
+
+def sole_size(name: str, kwargs: dict[str, Any]) -> Any:
+    """The shape given as ``size=``."""
+    if "size" not in kwargs:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    return kwargs.pop("size")
 
 
 def placed(layout: Any, device: Any, pin_memory: bool) -> None:

@@ -68,6 +68,11 @@ def category(record: OpInfo) -> str:
     return record.name.rsplit(".", 1)[0] if "." in record.name else "torch"
 
 
+def compared(record: OpInfo) -> bool:
+    """Whether PyTorch has samples of it in a dtype that is compared."""
+    return any(dtype in record.supported_dtypes("cpu") for dtype in DTYPES)
+
+
 def ours(record: OpInfo) -> Callable[..., Any] | None:
     """Our function for a record: of the same name, or PyTorch's Python wrapper run over ours."""
     return translate_function(record.op) if record.op is not None else None
@@ -86,6 +91,8 @@ def translate_function(function: Any) -> Any:
 
 def rebuild(function: types.FunctionType) -> Any:
     """A helper of PyTorch's tests with ``torch`` meaning ``rushlight`` inside it."""
+    if not hasattr(rl, "nn") and {"nn", "F"} & set(function.__code__.co_names):
+        return None
     cells = []
     for cell in function.__closure__ or ():
         value = cell.cell_contents
@@ -369,6 +376,8 @@ def main(names: list[str]) -> int:
             outcome = Outcome(full_name(record), category(record))
             outcome.problems.append(f"harness: {type(error).__name__}: {error}")
         state = "missing" if outcome.missing else "ok" if outcome.passed else "FAILED"
+        if not compared(record):
+            state = "other dtypes only"
         print(f"{state:8}{outcome.name}: {outcome.samples} samples, {outcome.gradients} gradients", flush=True)
         for problem in outcome.problems:
             print(f"        {problem}")

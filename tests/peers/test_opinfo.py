@@ -6,13 +6,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.peers.opinfo import category, full_name, ours, records, run_record  # noqa: E402
+from tests.peers.opinfo import category, compared, full_name, ours, records, run_record  # noqa: E402
 
 KNOWN_DIFFERENCES: dict[str, str] = {}
 """Record → why its results differ. Each is run and must still differ; at most 2 % of the records."""
 
 RECORDS = {full_name(r): r for r in records([])}
-PRESENT = {name: r for name, r in RECORDS.items() if ours(r) is not None}
+PRESENT = {name: r for name, r in RECORDS.items() if ours(r) is not None and compared(r)}
 
 
 @pytest.mark.parametrize("name", PRESENT)

@@ -409,7 +409,7 @@ def check_inputs(inputs: Sequence[Any]) -> None:
                 stacklevel=3,
             )
         overlaps = [s == 0 and n > 1 for s, n in zip(t._array.strides, t._array.shape, strict=True)]
-        if any(overlaps):
+        if t._array.size and any(overlaps):
             raise RuntimeError(
                 f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs "
                 "that are non-overlapping to be able to compute the numerical gradients correctly. "

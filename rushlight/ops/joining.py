@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import record
+from rushlight.ops.base import Op, any_tracked, axis, composite, into, need_tensor, ops
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import INSERT, check_shape
-from rushlight.tensor import Tensor
+from rushlight.ops.views import INSERT, WRONG, check_shape
+from rushlight.tensor import Tensor, new
 
 
 def tensor_list(name: str, tensors: Any) -> list[Tensor]:
@@ -40,7 +42,51 @@ def common_kind(tensors: Sequence[Tensor]) -> np.dtype:
     return kind
 
 
-class Cat(Op):
+class Join(Op, abstract=True):
+    """Tensors of one dtype in one array."""
+
+    method = False
+
+    def join(self, arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
+        """The arrays in one; ``ValueError`` if they do not fit."""
+        raise NotImplementedError
+
+    def make(self) -> Callable[..., Any]:
+        op, join, explain = self, self.join, super().make()
+
+        def function(
+            tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None
+        ) -> Tensor:
+            try:
+                arrays = arrays_of_one_kind(tensors)
+                array = join(arrays, dim)
+            except WRONG:
+                return explain(tensors, dim, out=out)
+            y = new(Tensor)
+            y._array = array
+            if local.state.grad and any_tracked(tensors):
+                record(op, y, tensors, {"dim": dim, "kind": array.dtype})
+            return y if out is None else into(out, y)
+
+        return function
+
+    def eager(self, *tensors, dim, kind):
+        return self.join([t.astype(kind, copy=False) for t in tensors], dim)
+
+
+def arrays_of_one_kind(tensors: Any) -> list[np.ndarray]:
+    """The arrays of a list of tensors; ``ValueError`` if their dtypes differ, or there are none."""
+    if type(tensors) is not list and type(tensors) is not tuple:
+        raise ValueError
+    arrays = [t._array for t in tensors]
+    kind = arrays[0].dtype
+    for a in arrays:
+        if a.dtype is not kind:
+            raise ValueError
+    return arrays
+
+
+class Cat(Join):
     """The tensors one after the other along an existing dimension.
 
     They must have the same shape but for that dimension, and are promoted to a common dtype;
@@ -52,7 +98,6 @@ class Cat(Op):
             [0., 0.]])
     """
 
-    method = False
     aliases = ("concat", "concatenate")
     samples = [
         S([T(2, 3), T(1, 3)]),
@@ -69,6 +114,9 @@ class Cat(Op):
         Fails(TypeError, "element 1 in argument 0, but got float", [T(2), 1.0]),
         Fails(IndexError, r"range of \[-2, 1\], but got 2", [T(2, 3)], 2),
     ]
+
+    def join(self, arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
+        return np.concatenate(arrays, dim)
 
     def check(self, tensors: Sequence[Tensor], dim: int = 0) -> Any:
         given = tensor_list("cat", tensors)
@@ -89,9 +137,6 @@ class Cat(Op):
             given = [t for t in given if t._array.shape != (0,)]
         return given, {"dim": d, "kind": kind}
 
-    def eager(self, *tensors, dim, kind):
-        return np.concatenate(tensors, dim, dtype=kind, casting="unsafe")
-
     def vjp(self, g, _y, *_tensors, dim, kind):
         return g.split_with_sizes([t.shape[dim] for t in _tensors], dim)
 
@@ -110,7 +155,7 @@ def mismatch(first: tuple[int, ...], shape: tuple[int, ...], d: int, i: int) -> 
     )
 
 
-class Stack(Op):
+class Stack(Join):
     """Tensors of one shape, next to each other along a new dimension.
 
     >>> rl.stack([rl.ones(2), rl.zeros(2)])
@@ -118,7 +163,6 @@ class Stack(Op):
             [0., 0.]])
     """
 
-    method = False
     samples = [
         S([T(2, 3), T(2, 3)]),
         S([T(2, 3), T(2, 3), T(2, 3)], -1),
@@ -147,9 +191,9 @@ class Stack(Op):
         check_shape("stack", (len(given), *first))
         return given, {"dim": d, "kind": common_kind(given)}
 
-    def eager(self, *tensors, dim, kind):
+    def join(self, arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
         place = INSERT[dim]
-        return np.concatenate([t[place] for t in tensors], dim, dtype=kind, casting="unsafe")
+        return np.concatenate([a[place] for a in arrays], dim)
 
     def vjp(self, g, _y, *_tensors, dim, kind):
         return g.unbind(dim)

@@ -257,6 +257,25 @@ class Expand(View):
         Fails(TypeError, "takes ints", T(1), (2.5,)),
     ]
 
+    def make(self) -> Callable[..., Any]:
+        op, check, apply, eager = self, self.check, self.apply, self.eager
+
+        def expand(
+            input: Tensor,
+            *new: Any,
+            size: Sequence[int] | None = None,
+            implicit: bool = False,
+        ) -> Tensor:
+            if len(new) == 1 and type(new[0]) is not int:
+                (new,) = new
+            try:
+                array = eager(input._array, size=new)
+            except WRONG:
+                return apply(*check(input, new if size is None else size))
+            return viewed(op, input, array, {"size": array.shape})
+
+        return expand
+
     def check(
         self,
         input: Tensor,
@@ -275,9 +294,11 @@ class Expand(View):
             )
         for i, have in enumerate(old, lead):
             n = shape[i]
+            if have == n:
+                continue
             if n == -1:
                 shape[i] = have
-            elif have != n and have != 1:
+            elif have != 1:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({n}) must match the existing size ({have}) "
                     f"at non-singleton dimension {i}. Target sizes: {shape}. "
@@ -292,12 +313,17 @@ class Expand(View):
         return (x,), {"size": tuple(shape)}
 
     def eager(self, x, *, size):
-        if x.shape == size:
-            return x[...]
         lead = len(size) - x.ndim
-        strides = [0] * lead
-        for have, n, stride in zip(x.shape, size[lead:], x.strides, strict=True):
-            strides.append(stride if have == n else 0)
+        if x.shape == size[lead:]:
+            if not lead:
+                return x[...]
+            strides = (0,) * lead + x.strides
+        else:
+            strides = [0] * lead
+            for have, n, stride in zip(x.shape, size[lead:], x.strides, strict=True):
+                if have != n and have != 1:
+                    raise ValueError
+                strides.append(stride if have == n else 0)
         y = restrided(x, size, strides)
         y.flags.writeable = False
         return y
@@ -353,13 +379,28 @@ class Squeeze(View):
         Fails(RuntimeError, "dim 0 appears multiple times", T(1, 3), (0, 0)),
     ]
 
+    def make(self) -> Callable[..., Any]:
+        op, check, apply = self, self.check, self.apply
+
+        def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+            dropped: Any = dim
+            try:
+                array = input._array
+                if dim is not None and array.shape[dropped] != 1:
+                    dropped = ()
+                array = array.squeeze(dropped)
+            except WRONG:
+                return apply(*check(input, dim))
+            return viewed(op, input, array, {"dim": dropped})
+
+        return squeeze
+
     def check(self, input: Tensor, dim: int | Sequence[int] | None = None) -> Any:
         x = need_tensor("squeeze", input)
         shape = x._array.shape
-        if dim is None:
-            return (x,), {"dim": None}
-        wanted = axes(dim, len(shape))
-        return (x,), {"dim": tuple([d for d in wanted if shape and shape[d] == 1])}
+        if dim is not None:
+            dim = tuple([d for d in axes(dim, len(shape)) if shape and shape[d] == 1])
+        return (x,), {"dim": dim}
 
     def eager(self, x, *, dim):
         return x.squeeze(dim)

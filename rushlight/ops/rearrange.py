@@ -11,7 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.ops.base import Op, axes, axis, composite, need_tensor
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, as_shape, check_shape
+from rushlight.ops.views import ALL, along, as_shape, check_shape
 from rushlight.tensor import Tensor, wrap
 
 BACKWARDS = slice(None, None, -1)
@@ -126,9 +126,8 @@ class Roll(Op):
 
 
 def rolled(x: np.ndarray, step: int, dim: int) -> np.ndarray:
-    before = (ALL,) * dim
     cut = -step % (x.shape[dim] or 1)
-    return np.concatenate((x[(*before, slice(cut, None))], x[(*before, slice(cut))]), dim)
+    return np.concatenate((x[along(dim, slice(cut, None))], x[along(dim, slice(cut))]), dim)
 
 
 @composite(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
@@ -47,19 +48,22 @@ class Reshaped(View):
             size: Sequence[int] | None = None,
             dtype: dtypes.dtype | None = None,
         ) -> Tensor:
+            wanted: Any = shape
             if len(shape) == 1 and type(shape[0]) is not int:
-                (shape,) = shape
+                (wanted,) = shape
             try:
                 array = input._array
-                if min(shape) < -1 or not array.flags.c_contiguous:
+                if not array.flags.c_contiguous:
                     raise ValueError
-                array = array.reshape(shape)
+                array = array.reshape(wanted)
+                if array.shape != wanted and min(wanted) < -1:
+                    raise ValueError
             except WRONG:
-                if isinstance(shape, dtypes.dtype):
-                    return reinterpret(need_tensor("view", input), shape)
+                if isinstance(wanted, dtypes.dtype):
+                    return reinterpret(need_tensor("view", input), wanted)
                 if dtype is not None:
                     return reinterpret(need_tensor("view", input), dtypes.as_dtype(dtype))
-                return apply(*check(input, shape if size is None else size))
+                return apply(*check(input, wanted if size is None else size))
             return viewed(op, input, array, {"shape": array.shape})
 
         return view
@@ -159,9 +163,11 @@ def reshape(input: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> T
         (sizes,) = sizes
     try:
         array = input._array
-        if min(sizes) < -1 or not array.flags.c_contiguous:
+        if not array.flags.c_contiguous:
             raise ValueError
         array = array.reshape(sizes)
+        if array.shape != sizes and min(sizes) < -1:
+            raise ValueError
     except WRONG:
         return reshape_or_copy(need_tensor("reshape", input), sizes if shape is None else shape)
     return viewed(see, input, array, {"shape": array.shape})
@@ -220,15 +226,14 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """
     x = need_tensor("flatten", input)
     shape = x._array.shape
+    if start_dim == 0 and end_dim == -1 and len(shape) != 1:
+        return x.reshape(-1)
     first, last = axis(start_dim, len(shape)), axis(end_dim, len(shape))
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    if first == last and shape:
+    if first == last:
         return x
-    merged = 1
-    for n in shape[first : last + 1]:
-        merged *= n
-    return x.reshape((*shape[:first], merged, *shape[last + 1 :]))
+    return x.reshape((*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
 @composite(samples=[S(T(2, 3)), S(T())], errors=[Fails(TypeError, "must be Tensor", [1.0])])
@@ -260,9 +265,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     if not len(sizes):
         raise RuntimeError("unflatten: sizes must be non-empty")
     parts = [index(n) for n in sizes]
-    known = 1
-    for n in parts:
-        known *= n if n != -1 else 1
+    known = math.prod([n for n in parts if n != -1])
     if parts.count(-1) == 1 and known > 0:
         parts[parts.index(-1)] = shape[d] // known
         known *= shape[d] // known

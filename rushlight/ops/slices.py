@@ -12,7 +12,7 @@ from rushlight.ops.base import Op, axis, composite, need_tensor, registry, view_
 from rushlight.ops.families import View
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, WRONG, check_shape, viewed
+from rushlight.ops.views import ALL, WRONG, Look, along, check_shape, viewed
 from rushlight.tensor import Tensor
 
 ndarray = np.ndarray
@@ -38,7 +38,7 @@ class Embed(Op):
 embed = registry["embed"].call
 
 
-class Part(View, abstract=True):
+class Part(Look, abstract=True):
     """A view in which every element it sees is seen once."""
 
     def vjp(self, g, _y, _x, **where):
@@ -74,7 +74,7 @@ class Slice(Part):
         return (x,), {"dim": d, "start": first, "end": max(first, last), "step": to_int(step)}
 
     def eager(self, x, *, dim, start, end, step):
-        return x[(*[ALL] * dim, slice(start, end, step))]
+        return x[along(dim, slice(start, end, step))]
 
 
 part_of = registry["slice"]
@@ -99,7 +99,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     if not array.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d = axis(dim, array.ndim)
-    first, count, n = to_int(start), to_int(length), array.shape[d]
+    first, count, n = start.__index__(), to_int(length), array.shape[d]
     if count < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, got {count}")
     if not -n <= first <= n:
@@ -114,7 +114,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
             f"narrow(): start ({first}) + length ({count}) exceeds dimension size ({n})."
         )
     where = {"dim": d, "start": first, "end": first + count, "step": 1}
-    return viewed(part_of, input, array[(*[ALL] * d, slice(first, first + count))], where)
+    return viewed(part_of, input, array[along(d, slice(first, first + count))], where)
 
 
 class Select(Part):
@@ -138,7 +138,8 @@ class Select(Part):
             try:
                 if dim < 0 or type(index) is not int:
                     raise ValueError
-                array = input._array[(*[ALL] * dim, index, ...)]
+                place: Any = (*[ALL] * dim, index, ...)
+                array = input._array[place]
             except WRONG:
                 return apply(*check(input, dim, index))
             return viewed(op, input, array, {"dim": dim, "index": index})
@@ -159,7 +160,8 @@ class Select(Part):
         return (x,), {"dim": d, "index": i % shape[d]}
 
     def eager(self, x, *, dim, index):
-        return x[(*[ALL] * dim, index, ...)]
+        place = (*[ALL] * dim, index, ...)
+        return x[place]
 
 
 class Diagonal(Part):
@@ -195,7 +197,7 @@ class Diagonal(Part):
         return y
 
 
-class Unfold(View):
+class Unfold(Look):
     """All windows of ``size`` elements, ``step`` apart, of a dimension, as a new last dimension.
 
     >>> rl.arange(5).unfold(0, 2, 1)
@@ -257,10 +259,9 @@ class FoldBack(Op):
         y = np.zeros(shape, windows.dtype)
         if not shape:
             return y + windows.sum()
-        before = (ALL,) * dimension
         span = step * windows.shape[dimension]
         for i in range(size):
-            y[(*before, slice(i, i + span, step))] += windows[..., i]
+            y[along(dimension, slice(i, i + span, step))] += windows[..., i]
         return y
 
     def vjp(self, g, _y, _windows, *, shape, dimension, size, step):

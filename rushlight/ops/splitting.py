@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from operator import index as to_int
 from typing import Any
 
 import numpy as np
 
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import record_several
+from rushlight.autograd.tape import Pick, Spec, counter, edge
 from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
-from rushlight.ops.families import View
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import part_of
-from rushlight.tensor import VIEW, Tensor, wrap_view
+from rushlight.ops.views import ALL, along, view_node
+from rushlight.tensor import VIEW, Tensor, new
 
 
 class Pieces(Op, abstract=True):
@@ -25,32 +25,51 @@ class Pieces(Op, abstract=True):
     """
 
     operands = ("x",)
-    single: View
+    single: Any
+    pieces: Any  # (array, **attrs) → each piece, and the attributes with which ``single`` sees it
 
-    def places(self, shape: tuple[int, ...], **attrs: Any) -> Iterator[dict[str, Any]]:
-        """The attributes of ``single`` for each piece."""
-        raise NotImplementedError
+    def make(self) -> Callable[..., Any]:
+        check, apply = self.check, self.apply
+
+        def function(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+            operands, attrs = check(*args, **kwargs)
+            return apply(operands, attrs)
+
+        function.__wrapped__ = check  # type: ignore[attr-defined]
+        type(self).check.__qualname__ = self.name
+        return function
 
     def eager(self, x, **attrs):
-        return tuple([self.single.eager(x, **where) for where in self.places(x.shape, **attrs)])
+        return tuple([piece for piece, _ in self.pieces(x, **attrs)])
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
         (x,) = operands
-        array, single = x._array, self.single
-        look = single.eager
-        views = [
-            wrap_view(look(array, **where), x, single, where)
-            for where in self.places(array.shape, **attrs)
-        ]
-        if not local.state.grad:
-            for v in views:
-                v._view = v._history = None
-        elif x._history is not None and views:
-            record_several(self, views, (x,), attrs)
-            for v in views:
-                if v._history is not VIEW:
-                    v._view_node, v._history = v._history, VIEW
+        recording, single, shared = local.state.grad, self.single, counter(x)
+        base, chain = (x, ()) if x._base is None else (x._base, x._view)
+        views = []
+        for array, where in self.pieces(x._array, **attrs):
+            v = new(Tensor)
+            v._array, v._counter, v._base = array, shared, base
+            if recording:
+                v._history, v._view_version = VIEW, shared.value
+                v._view = None if chain is None else (*chain, (single, where))
+            views.append(v)
+        if recording and x._history is not None and views:
+            self.record(views, edge(x), attrs)
         return tuple(views)
+
+    def record(self, views: list[Tensor], history: Any, attrs: dict[str, Any]) -> None:
+        """One node for all views, of which each picks its own gradient."""
+        if history is None:
+            return
+        node = view_node(self, history, views[0]._array, attrs)
+        if len(views) == 1:
+            views[0]._view_node = node
+            return
+        node.unusual = True
+        node.parts = tuple([Spec(v._array.shape, v._array.dtype) for v in views])
+        for i, v in enumerate(views):
+            v._view_node = Pick(node, i, v._array)
 
 
 class SplitWithSizes(Pieces):
@@ -87,17 +106,19 @@ class SplitWithSizes(Pieces):
             )
         return (x,), {"lengths": lengths, "dim": d}
 
-    def places(self, shape, *, lengths, dim):
+    def pieces(self, x, *, lengths, dim):
         start = 0
         for n in lengths:
-            yield {"dim": dim, "start": start, "end": start + n, "step": 1}
-            start += n
+            end = start + n
+            where = {"dim": dim, "start": start, "end": end, "step": 1}
+            yield x[along(dim, slice(start, end))], where
+            start = end
 
     def vjp(self, g, _y, _x, *, lengths, dim):
         return g if isinstance(g, Tensor) else ops.cat(g, dim)
 
 
-pieces = registry["split_with_sizes"]
+splitter = registry["split_with_sizes"]
 
 
 def splittable(name: str, x: Tensor, dim: int) -> int:
@@ -112,7 +133,7 @@ def split_evenly(x: Tensor, length: int, d: int) -> tuple[Tensor, ...]:
     size = x._array.shape[d]
     whole, rest = divmod(size, length) if length else (1, 0)
     lengths = (length,) * whole + ((rest,) if rest or not whole else ())
-    return pieces.apply((x,), {"lengths": lengths, "dim": d})
+    return splitter.apply((x,), {"lengths": lengths, "dim": d})
 
 
 @composite(
@@ -126,7 +147,7 @@ def split_evenly(x: Tensor, length: int, d: int) -> tuple[Tensor, ...]:
     ],
 )
 def split(
-    input: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
+    input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0
 ) -> tuple[Tensor, ...]:
     """Consecutive pieces along ``dim``: of one size (the last may be smaller), or of given sizes.
 
@@ -167,7 +188,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if count <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {count}")
     if not size:
-        return pieces.apply((x,), {"lengths": (0,) * count, "dim": d})
+        return splitter.apply((x,), {"lengths": (0,) * count, "dim": d})
     return split_evenly(x, -(-size // count), d)
 
 
@@ -197,7 +218,7 @@ def tensor_split(
     x = need_tensor("tensor_split", input)
     d = splittable("tensor_split", x, dim)
     size = x._array.shape[d]
-    where = indices_or_sections
+    where: Any = indices_or_sections
     if isinstance(where, Tensor) and where.ndim:
         if where.ndim != 1 or where._array.dtype != np.int64:
             raise RuntimeError(
@@ -212,7 +233,7 @@ def tensor_split(
         raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {count}")
     small, larger = divmod(size, count)
     lengths = (small + 1,) * larger + (small,) * (count - larger)
-    return pieces.apply((x,), {"lengths": lengths, "dim": d})
+    return splitter.apply((x,), {"lengths": lengths, "dim": d})
 
 
 def between(x: Tensor, indices: list[int], d: int) -> tuple[Tensor, ...]:
@@ -222,7 +243,7 @@ def between(x: Tensor, indices: list[int], d: int) -> tuple[Tensor, ...]:
     starts, ends = [0, *inside], [*inside, size]
     if all([a <= b for a, b in zip(starts, ends, strict=True)]):
         lengths = tuple([b - a for a, b in zip(starts, ends, strict=True)])
-        return pieces.apply((x,), {"lengths": lengths, "dim": d})
+        return splitter.apply((x,), {"lengths": lengths, "dim": d})
     return tuple([part_of.call(x, d, a, b) for a, b in zip(starts, ends, strict=True)])
 
 
@@ -305,9 +326,10 @@ class Unbind(Pieces):
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         return (x,), {"dim": axis(dim, x._array.ndim)}
 
-    def places(self, shape, *, dim):
-        for i in range(shape[dim]):
-            yield {"dim": dim, "index": i}
+    def pieces(self, x, *, dim):
+        for i in range(x.shape[dim]):
+            place = (*[ALL] * dim, i, ...)
+            yield x[place], {"dim": dim, "index": i}
 
     def vjp(self, g, _y, _x, *, dim):
         return g.unsqueeze(dim) if isinstance(g, Tensor) else ops.stack(g, dim)

@@ -153,15 +153,14 @@ class AsStrided(View):
         base = x if x._base is None else x._base
         start = offset_in(storage(base._array), base._array)
         v = wrap_view(array, base, self, {**attrs, "home": (dense_strides(base.shape), 0)})
-        state = local.state
         if start or not base._array.flags.c_contiguous or x._view is None is not x._base:
             v._view = None  # replayed on a copy of the base, it would see other elements
-        if not state.grad:
+        if not local.state.grad:
             v._view = v._history = None
         elif x._history is not None:
             history = edge(x)
             if history is not None:
-                v._view_node = view_node(self, history, array, attrs, state)
+                v._view_node = view_node(self, history, array, attrs)
         return v
 
     def eager(self, x, *, size, stride, storage_offset, home):

@@ -33,10 +33,8 @@ class Triangle(Op, abstract=True):
 
     def eager(self, x, *, diagonal):
         n, m = x.shape[-2:]
-        y = np.zeros(x.shape, x.dtype)
         rows = np.arange(diagonal, diagonal + n)[:, None]
-        np.copyto(y, x, where=self.inside(np.arange(m), rows))
-        return y
+        return np.where(self.inside(np.arange(m), rows), x, np.zeros((), x.dtype))
 
     def vjp(self, g, _y, _x, *, diagonal):
         return self.call(g, diagonal)

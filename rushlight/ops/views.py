@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
@@ -20,14 +20,14 @@ ndarray = np.ndarray
 MOST_DIMS = 64
 ALL = slice(None)
 NOTHING = (None,)
-INSERT = {d: (ALL,) * d + (None,) for d in range(MOST_DIMS)}
+INSERT: dict[int, tuple[Any, ...]] = {d: (ALL,) * d + (None,) for d in range(MOST_DIMS)}
 INSERT.update({-1 - d: (..., None, *[ALL] * d) for d in range(MOST_DIMS)})
 """The index that makes a dimension of size 1 at a position, from the front or the back."""
 WRONG = (AttributeError, TypeError, ValueError, IndexError, KeyError)
 """What NumPy, or the lack of an array, says of arguments that ``check`` will explain."""
 
 
-def viewed(op: View, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
+def viewed(op: Any, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
     """The tensor over ``array``, which the view ``op`` made of ``x``: `View.apply`, inlined."""
     v = new(Tensor)
     v._array = array
@@ -36,8 +36,7 @@ def viewed(op: View, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor
         shared = x._counter = Counter()
     v._counter = shared
     base = x._base
-    state = local.state
-    if not state.grad:
+    if not local.state.grad:
         v._base = x if base is None else base
         return v
     v._history = VIEW
@@ -55,11 +54,11 @@ def viewed(op: View, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor
         elif history is VIEW:
             history = edge(x)
         if history is not None:
-            v._view_node = view_node(op, history, array, attrs, state)
+            v._view_node = view_node(op, history, array, attrs)
     return v
 
 
-def view_node(op: View, history: Any, array: ndarray, attrs: dict[str, Any], state: Any) -> Node:
+def view_node(op: Any, history: Any, array: ndarray, attrs: dict[str, Any]) -> Node:
     """The tape node of a view: it keeps nothing, so :func:`link` has nothing to look for."""
     try:
         plan = op.plans[(True,)]
@@ -72,9 +71,29 @@ def view_node(op: View, history: Any, array: ndarray, attrs: dict[str, Any], sta
     node.attrs = attrs
     node.sequence = next_sequence()
     node.shape, node.array_dtype = array.shape, array.dtype
-    if state.anomaly:
+    if local.state.anomaly:
         node.where = user_line()
     return node
+
+
+class Look(View, abstract=True):
+    """A view by the short way: from its check to :func:`viewed`."""
+
+    def make(self) -> Callable[..., Any]:
+        op, check, eager = self, self.check, self.eager
+
+        def function(*args: Any, **kwargs: Any) -> Tensor:
+            (x,), attrs = check(*args, **kwargs)
+            return viewed(op, x, eager(x._array, **attrs), attrs)
+
+        function.__wrapped__ = check  # type: ignore[attr-defined]
+        type(self).check.__qualname__ = self.name
+        return function
+
+
+def along(dim: int, part: Any) -> tuple[Any, ...]:
+    """The index of ``part`` in dimension ``dim``, and of all in the dimensions before."""
+    return (*[ALL] * dim, part)
 
 
 def as_shape(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:

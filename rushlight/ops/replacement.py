@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import edge, link
-from rushlight.ops.base import Op, check_writable, rebase, touched
+from rushlight.ops.base import Op, any_tracked, check_writable, rebase, touched
 from rushlight.tensor import Tensor
 
 
@@ -52,14 +52,14 @@ class Write(Op, abstract=True):
         """Runs the kernel on the elements of ``t`` and gives ``t`` the history of that."""
         check_writable(t, self.name)
         state = local.state
+        operands = (t, *others)
         node = None
-        if state.grad:
-            operands = (t, *others)
+        if state.grad and any_tracked(operands):
             edges = tuple([edge(o) if isinstance(o, Tensor) else None for o in operands])
             if edges.count(None) < len(edges):
                 node = link(self, edges, operands, attrs, t._array)
-        arrays = [o._array if isinstance(o, Tensor) else o for o in others]
-        state.run(self.write, t._array, *arrays, **attrs)
+        arrays = [o._array if isinstance(o, Tensor) else o for o in operands]
+        state.run(self.write, *arrays, **attrs)
         touched(t)
         if node is not None:
             rebase(t, node)

@@ -1,0 +1,582 @@
+"""Ops that put values to positions: over the elements there, added to them, or folded with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.kernels.accumulate import add_along, fold
+from rushlight.kernels.casting import checked
+from rushlight.kernels.indices import along, check_bounds, places, wrapped
+from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
+from rushlight.ops.gather import check_index, inaccessible, long_index, vector
+from rushlight.ops.indexing import NUMBER, at
+from rushlight.ops.replacement import Write
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor, wrap
+
+SOURCE_ERRORS = [
+    Fails(RuntimeError, "index 4 is out of bounds for dimension 1", T(3, 4), 1, at([4]), T(1, 1)),
+    Fails(RuntimeError, "index -1 is out of bounds", T(3, 4), 1, at([-1]), T(1, 1)),
+    Fails(RuntimeError, "Expected dtype int32/int64", T(3, 4), 1, T(1, 1), T(1, 1)),
+    Fails(RuntimeError, "dimensions as self tensor", T(3, 4), 1, at(0), T(1, 1)),
+    Fails(RuntimeError, "dimensions as src tensor", T(3, 4), 1, at([0]), T()),
+    Fails(RuntimeError, "no larger size than src", T(3, 4), 1, at([0, 1]), T(1, 1)),
+    Fails(RuntimeError, "self.dtype to be equal to src", T(3, 4), 1, at([0]), at([1])),
+    Fails(IndexError, "range of", T(3, 4), 2, at([0]), T(1, 1)),
+]
+SOURCE_SAMPLES = [
+    S(T(3, 4), 1, at([0, 3, 1], [2, 1, 0]), T(2, 3)),
+    S(T(3, 4), 0, at([0, 2, 1, 0]), T(2, 5)),
+    S(T(2, 3, 2), -2, at([[2, 0]], [[1, 1]]), T(2, 1, 2)),
+    S(T(), 0, at(0), T(1)),
+    S(T(3, 4), 1, T(0, dtype=dtypes.int64), T(0)),
+]
+REPEATED = S(T(3, 4), 1, at([0, 3, 3, 3], [1, 1, 0, 0]), T(2, 4))
+
+
+def located(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Tensor, int]:
+    """The part of ``src`` that is put to ``index``, and the dimension counted from the front."""
+    x = need_tensor(name, input)
+    need_tensor(name, index, "index", 3)
+    need_tensor(name, src, "src", 4)
+    d = axis(dim, x._array.ndim)
+    if src._array.dtype is not x._array.dtype:
+        raise RuntimeError(
+            f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}"
+        )
+    check_index(name, x, d, index, "self")
+    sizes = index._array.shape
+    if not index._array.size:
+        return src.reshape(-1)[:0].reshape(sizes), d
+    check_index(name, src, d, index, "src")
+    limits = x._array.shape
+    if any([n > m for e, (n, m) in enumerate(zip(sizes, limits, strict=False)) if e != d]) or any(
+        [n > m for n, m in zip(sizes, src._array.shape, strict=False)]
+    ):
+        raise RuntimeError(
+            f"Expected index {list(sizes)} to be no larger than self {list(limits)} apart from "
+            f"dimension {d} and to be no larger size than src {list(src.shape)}"
+        )
+    if src._array.shape != sizes:
+        src = src[tuple([slice(n) for n in sizes])] if sizes else src.reshape(())
+    return src, d
+
+
+def aligned(y: np.ndarray, index: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """``y`` and ``index`` with at least one dimension, once the positions are known to be good."""
+    y, index = np.atleast_1d(y, index)
+    check_bounds(index, dim, y.shape[dim], RuntimeError)
+    return y, index
+
+
+def source_of(x: Any, index: Any, src: Any, value: Any) -> Any:
+    """What is scattered: a tensor, or a number as if it were one of the size of ``index``."""
+    number = src if value is None else value
+    if not isinstance(number, NUMBER):
+        return number
+    kind = need_tensor("scatter", x).dtype
+    array = np.array(checked(number, kind)).astype(kind.numpy)
+    shape = need_tensor("scatter", index, "index", 3)._array.shape
+    return wrap(np.broadcast_to(array, shape))
+
+
+def folding(plain: Callable[..., Tensor], fold: str) -> Callable[..., Tensor]:
+    """``scatter`` that hands a ``reduce`` on to the method called ``fold``."""
+
+    def scatter(
+        input: Tensor,
+        dim: int,
+        index: Tensor,
+        src: Tensor | float | None = None,
+        *,
+        value: float | None = None,
+        reduce: str | None = None,
+        **out: Any,
+    ) -> Tensor:
+        source = source_of(input, index, src, value)
+        if reduce is None:
+            return plain(input, dim, index, source, **out)
+        if reduce not in ("add", "multiply"):
+            raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}.")
+        how = "sum" if reduce == "add" else "prod"
+        return getattr(input, fold)(dim, index, source, how, **out)
+
+    scatter.__doc__ = plain.__doc__
+    return scatter
+
+
+class Scatter(Write):
+    """A copy in which ``y[i][index[i][j]] = src[i][j]`` (for ``dim=1`` of a matrix).
+
+    Args:
+        src: as large as ``index`` or larger; or a number, also as ``value=``.
+        reduce: ``"add"`` or ``"multiply"`` instead of replacing.
+
+    >>> rl.zeros(2, 3).scatter(1, rl.tensor([[0], [2]]), 1.5)
+    tensor([[1.5000, 0.0000, 0.0000],
+            [0.0000, 0.0000, 1.5000]])
+    """
+
+    operands = ("x", "src", "index")
+    samples = [
+        *SOURCE_SAMPLES,
+        S(T(3, 4), 1, at([0, 3, 1], [2, 1, 0]), 2),
+        S(T(3, 4), 1, at([0, 3, 1], [2, 1, 0]), value=2),
+        S(*REPEATED.args, reduce="add"),
+        S(*REPEATED.args[:3], 2, reduce="multiply"),
+    ]
+    errors = [
+        *SOURCE_ERRORS,
+        Fails(RuntimeError, "reduce argument must be", T(3, 4), 1, at([0]), 1, reduce="max"),
+        Fails(TypeError, "'src' .* must be Tensor, not NoneType", T(3, 4), 1, at([0])),
+    ]
+
+    def make(self) -> Callable[..., Tensor]:
+        return folding(super().make(), "scatter_reduce")
+
+    def make_in_place(self) -> Callable[..., Tensor]:
+        return folding(super().make_in_place(), "scatter_reduce_")
+
+    def check(
+        self,
+        input: Tensor,
+        dim: int,
+        index: Tensor,
+        src: Tensor | float | None = None,
+        *,
+        value: float | None = None,
+        reduce: str | None = None,
+    ) -> Any:
+        source, d = located("scatter", input, dim, index, source_of(input, index, src, value))
+        return (input, source, index), {"dim": d}
+
+    def write(self, y, src, index, *, dim):
+        if index.size:
+            y, index = aligned(y, index, dim)
+            if y.flags.c_contiguous:
+                y.reshape(-1)[places(index, dim, y.shape)] = src
+            else:
+                y[along(index, dim)] = src
+
+    def vjp(self, g, _y, _x, _src, index, *, dim):
+        return g.scatter(dim, index, 0), g.gather(dim, index), None
+
+
+class ScatterAdd(Write):
+    """A copy in which ``y[i][index[i][j]] += src[i][j]`` (for ``dim=1`` of a matrix).
+
+    What meets in one place is added in the order of the index.
+
+    >>> rl.zeros(1, 3).scatter_add(1, rl.tensor([[0, 2, 2]]), rl.ones(1, 3))
+    tensor([[1., 0., 2.]])
+    """
+
+    operands = ("x", "src", "index")
+    samples = [*SOURCE_SAMPLES, REPEATED]
+    errors = [
+        *SOURCE_ERRORS,
+        Fails(TypeError, "'src' .* must be Tensor, not float", T(3, 4), 1, at([0]), 2.0),
+    ]
+
+    def check(self, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
+        source, d = located("scatter_add", input, dim, index, src)
+        return (input, source, index), {"dim": d}
+
+    def write(self, y, src, index, *, dim):
+        if index.size:
+            y, index = aligned(y, index, dim)
+            fold(np.add, y, places(index, dim, y.shape), src)
+
+    def vjp(self, g, _y, _x, _src, index, *, dim):
+        return g, g.gather(dim, index), None
+
+
+FOLDS = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+class ScatterFold(Op):
+    """``x`` with each element multiplied by, or replaced by the extreme of itself and, all values
+    that are scattered to it."""
+
+    function = method = False
+
+    def check(self, x: Tensor, src: Tensor, index: Tensor, dim: int, reduce: str) -> Any:
+        return (x, src, index), {"dim": dim, "reduce": reduce}
+
+    def eager(self, x, src, index, *, dim, reduce):
+        y = x.copy()
+        if index.size:
+            target, index = aligned(y, index, dim)
+            fold(FOLDS[reduce], target, places(index, dim, target.shape), src)
+        return y
+
+    def vjp(self, g, y, x, src, index, *, dim, reduce):
+        rule = product_gradients if reduce == "prod" else extreme_gradients
+        return *rule(g, y, x, src, index, dim), None
+
+
+def extreme_gradients(
+    g: Tensor, y: Tensor, x: Tensor, src: Tensor, index: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    """All elements that equal the extreme share its gradient evenly."""
+    from_x, from_src = (x == y).to(g.dtype), (src == y.gather(dim, index)).to(g.dtype)
+    share = g / from_x.scatter_add(dim, index, from_src)
+    return share * from_x, share.gather(dim, index) * from_src
+
+
+def product_gradients(
+    g: Tensor, y: Tensor, x: Tensor, src: Tensor, index: Tensor, dim: int
+) -> tuple[Tensor, Tensor]:
+    """The product of all other factors: y / factor, or of the others where a factor alone is 0."""
+    none_x, none_src = x == 0, src == 0
+    rest_x, rest_src = x.masked_fill(none_x, 1), src.masked_fill(none_src, 1)
+    zeros = none_x.to(dtypes.int64).scatter_add(dim, index, none_src.to(dtypes.int64))
+    others = g * scatter_fold(rest_x, rest_src, index, dim, "prod")
+    single = others.masked_fill(zeros != 1, 0)
+    whole = g * y
+    return (
+        ops.where(none_x, single, whole / rest_x),
+        ops.where(none_src, single.gather(dim, index), whole.gather(dim, index) / rest_src),
+    )
+
+
+scatter_fold = registry["scatter_fold"].call
+OLD, NEW = (T(3, 4, distinct=True, low=low, high=2.2) for low in (0.5, 0.7))
+
+
+@composite(
+    inplace=True,
+    samples=[
+        *[
+            S(OLD, 1, at([0, 3, 3, 3], [1, 1, 0, 0]), NEW, reduce, include_self=include)
+            for reduce in ("sum", "prod", "mean", "amax", "amin")
+            for include in (True, False)
+        ],
+        S(T(), 0, at(0, 0), T(2), "mean"),
+        S(T(3), 0, T(0, dtype=dtypes.int64), T(0), "prod"),
+        S(T(values=[0.0, 2.0, 0.0]), 0, at(0, 1, 1, 2), T(values=[3.0, 0.0, 4.0, 0.0]), "prod"),
+    ],
+    errors=[
+        Fails(RuntimeError, "must be either sum, prod, mean, amax or amin", *REPEATED.args, "max"),
+        Fails(RuntimeError, "index 4 is out of bounds", T(3, 4), 1, at([4]), T(1, 1), "amax"),
+        Fails(RuntimeError, "self.dtype to be equal to src", T(3), 0, at(0), at(1), "sum"),
+    ],
+)
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """A copy whose elements are folded with the elements of ``src`` that ``index`` sends to them.
+
+    Args:
+        reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: whether the old element takes part.
+
+    >>> x, i = rl.tensor([1.0, 2.0]), rl.tensor([0, 0, 1])
+    >>> x.scatter_reduce(0, i, rl.tensor([3.0, 5.0, 1.0]), "amax")
+    tensor([5., 2.])
+    """
+    if reduce not in ("sum", "mean", *FOLDS):
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    src, d = located("scatter_reduce", input, dim, index, src)
+    x = input if include_self else ops.scatter(input, d, index, neutral(reduce, input.dtype))
+    if reduce in FOLDS:
+        return scatter_fold(x, src, index, d, reduce)
+    y = ops.scatter_add(x, d, index, src)
+    if reduce == "sum":
+        return y
+    start = ops.ones_like(x, dtype=dtypes.int64)
+    if not include_self:
+        start = start.scatter(d, index, 0)
+    count = start.scatter_add(d, index, ops.ones_like(index, dtype=dtypes.int64))
+    return y / count if y.is_floating_point() or y.is_complex() else y // count.to(y.dtype)
+
+
+def neutral(reduce: str, dtype: dtypes.dtype) -> Any:
+    """The number that changes nothing when it takes part."""
+    if reduce not in ("amax", "amin"):
+        return int(reduce == "prod")
+    if dtype is dtypes.bool_:
+        return reduce == "amin"
+    if dtype.is_floating_point:
+        return float("-inf" if reduce == "amax" else "inf")
+    limits = dtypes.iinfo(dtype)
+    return limits.min if reduce == "amax" else limits.max
+
+
+def source_along(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, error: type = RuntimeError
+) -> int:
+    """The dimension along which a vector of positions puts the entries of ``source``."""
+    d = vector(name, dim, index, input)
+    if need_tensor(name, source, "source", 4)._array.dtype is not input._array.dtype:
+        raise RuntimeError(
+            f"{name}(): self and source must have the same scalar type, got "
+            f"{input.dtype.storage_name} and {source.dtype.storage_name}"
+        )
+    shape, entries = (list(t._array.shape) or [1] for t in (input, source))
+    if d < len(entries) and entries[d] != index._array.size:
+        raise error(
+            f"{name}(): Number of indices ({index._array.size}) should be equal to "
+            f"source.size(dim): ({entries[d]}), for dim: {d}"
+        )
+    if entries[:d] + entries[d + 1 :] != shape[:d] + shape[d + 1 :]:
+        raise RuntimeError(
+            f"{name}(): source tensor shape must match self tensor shape, excluding the "
+            f"specified dimension. Got self.shape = {list(input.shape)} source.shape = "
+            f"{list(source.shape)}"
+        )
+    return d
+
+
+ALONG_SAMPLES = [
+    S(T(3, 4), 0, at(2, 0), T(2, 4)),
+    S(T(2, 3, 2), -2, at(1), T(2, 1, 2)),
+    S(T(3, 4), 1, T(0, dtype=dtypes.int64), T(3, 0)),
+    S(T(3), 0, T(values=1, dtype=dtypes.int64), T()),
+    S(T(), 0, at(0), T(1)),
+]
+ALONG_ERRORS = [
+    Fails(IndexError, "Index is supposed to be a vector", T(3), 0, at([0]), T(1)),
+    Fails(RuntimeError, "Expected dtype int32 or int64", T(3), 0, T(1), T(1)),
+    Fails(RuntimeError, "source tensor shape must match", T(3, 4), 0, at(0), T(1, 3)),
+    Fails(RuntimeError, "must have the same scalar type", T(3), 0, at(0), at(1)),
+    Fails(IndexError, "range of", T(3), 1, at(0), T(1)),
+]
+
+
+class IndexAdd(Write):
+    """A copy with the entries of ``alpha * source`` added at the positions ``index`` of ``dim``.
+
+    What meets in one place is added in the order of the index.
+
+    >>> rl.zeros(3).index_add(0, rl.tensor([0, 2, 2]), rl.ones(3), alpha=2)
+    tensor([2., 0., 4.])
+    """
+
+    operands = ("x", "source", "index")
+    samples = [*ALONG_SAMPLES, S(T(3, 4), 0, at(2, 0, 2), T(3, 4), alpha=-2)]
+    errors = [
+        *ALONG_ERRORS,
+        Fails(RuntimeError, "index 3 is out of bounds for dimension 0", T(3), 0, at(3), T(1)),
+        Fails(RuntimeError, "index -1 is out of bounds for dimension 0", T(3), 0, at(-1), T(1)),
+        Fails(RuntimeError, r"indices \(2\) should be equal", T(3), 0, at(0, 1), T(1)),
+        Fails(RuntimeError, "without overflow", T(3), 0, at(0), T(1), alpha=1j),
+    ]
+
+    def check(
+        self, input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
+    ) -> Any:
+        d = source_along("index_add", input, dim, index, source)
+        return (input, source, index), {"dim": d, "alpha": checked(alpha, input.dtype)}
+
+    def write(self, y, source, index, *, dim, alpha):
+        y, index = aligned(y, index, dim)
+        add_along(y, dim, index, source if alpha == 1 else source * source.dtype.type(alpha))
+
+    def vjp(self, g, _y, _x, _source, index, *, dim, alpha):
+        chosen = g.index_select(dim, index).reshape(_source.shape)
+        return g, chosen if alpha == 1 else chosen * alpha, None
+
+
+class IndexCopy(Write):
+    """A copy whose entries at the positions ``index`` of dimension ``dim`` are those of ``source``.
+
+    >>> rl.zeros(3).index_copy(0, rl.tensor([2, 0]), rl.tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
+
+    operands = ("x", "source", "index")
+    samples = ALONG_SAMPLES
+    errors = [
+        *ALONG_ERRORS,
+        Fails(IndexError, "index 3 is out of bounds for dimension 0", T(3), 0, at(3), T(1)),
+        Fails(IndexError, "index -1 is out of bounds for dimension 0", T(3), 0, at(-1), T(1)),
+        Fails(IndexError, r"indices \(2\) should be equal", T(3), 0, at(0, 1), T(1)),
+    ]
+
+    def check(self, input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
+        d = source_along("index_copy", input, dim, index, source, IndexError)
+        return (input, source, index), {"dim": d}
+
+    def write(self, y, source, index, *, dim):
+        y, source, index = np.atleast_1d(y, source, index)
+        check_bounds(index, dim, y.shape[dim], IndexError, "index_copy(): ")
+        y[(slice(None),) * dim + (index,)] = source
+
+    def vjp(self, g, _y, _x, _source, index, *, dim):
+        chosen = g.index_select(dim, index).reshape(_source.shape)
+        return g.index_fill(dim, index, 0), chosen, None
+
+
+class IndexFill(Write):
+    """A copy whose entries at the positions ``index`` of dimension ``dim`` are ``value``.
+
+    Args:
+        value: a number or a tensor without dimensions.
+
+    >>> rl.ones(2, 3).index_fill(1, rl.tensor([0, 2]), -1)
+    tensor([[-1.,  1., -1.],
+            [-1.,  1., -1.]])
+    """
+
+    operands = ("x", "value", "index")
+    samples = [
+        S(T(3, 4), 1, at(2, 0), 2),
+        S(T(3, 4), 0, at(2, -3, 2), T()),
+        S(T(3, 4), 1, T(0, dtype=dtypes.int64), T()),
+        S(T(), 0, at(0), 2),
+    ]
+    errors = [
+        Fails(IndexError, "index 3 is out of bounds for dimension 0", T(3), 0, at(3), 1),
+        Fails(IndexError, "index -4 is out of bounds for dimension 0", T(3), 0, at(-4), 1),
+        Fails(IndexError, "Index is supposed to be a vector", T(3), 0, at([0]), 1),
+        Fails(RuntimeError, "0-dimensional value tensor, but got .* 1 dim", T(3), 0, at(0), T(1)),
+        Fails(RuntimeError, "without overflow", T(3), 0, at(0), 1j),
+        Fails(TypeError, "'value' .* must be Tensor, not str", T(3), 0, at(0), "1"),
+    ]
+
+    def check(self, input: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Any:
+        d = vector("index_fill", dim, index, input)
+        return (input, single_value("index_fill", input, value), index), {"dim": d}
+
+    def write(self, y, value, index, *, dim):
+        y = np.atleast_1d(y)
+        y[(slice(None),) * dim + (wrapped(index, dim, y.shape[dim]),)] = value
+
+    def vjp_x(self, g, _y, _x, _value, index, *, dim):
+        return g.index_fill(dim, index, 0)
+
+    def vjp_value(self, g, _y, _x, _value, index, *, dim):
+        chosen = ops.zeros(g.shape, dtype=dtypes.bool_).index_fill_(dim, index, True)
+        return g.masked_select(chosen).sum()
+
+    def vjp_index(self, g, _y, _x, _value, _index, *, dim):
+        return None
+
+
+def single_value(name: str, x: Tensor, value: Any) -> Tensor:
+    """A number, or a tensor without dimensions, as a tensor of the dtype of ``x``."""
+    if isinstance(value, NUMBER):
+        return wrap(np.array(checked(value, x.dtype)).astype(x.dtype.numpy))
+    if need_tensor(name, value, "value", 4)._array.ndim:
+        raise RuntimeError(
+            f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
+        )
+    return value.to(x.dtype)
+
+
+@composite(
+    inplace=True,
+    samples=[
+        S(OLD, 0, at(2, 0, 2), NEW, reduce, include_self=include)
+        for reduce in ("prod", "mean", "amax", "amin")
+        for include in (True, False)
+    ],
+    errors=[
+        Fails(RuntimeError, "one of prod, mean, amax or amin", T(3), 0, at(0), T(1), "sum"),
+        Fails(IndexError, "index 3 is out of bounds for dimension 0", T(3), 0, at(3), T(1), "prod"),
+        Fails(IndexError, "Index is supposed to be a vector", T(3), 0, at([0]), T(1), "prod"),
+        Fails(RuntimeError, r"indices \(2\) should be equal", T(3), 0, at(0, 1), T(1), "prod"),
+    ],
+)
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """A copy whose entries at the positions ``index`` of ``dim`` are folded with ``source``'s.
+
+    Args:
+        reduce: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: whether the old entries take part.
+
+    >>> x = rl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.index_reduce(0, rl.tensor([0, 0]), rl.tensor([[5.0, 1.0], [2.0, 1.0]]), "amax")
+    tensor([[5., 2.],
+            [3., 4.]])
+    """
+    if reduce not in ("mean", *FOLDS):
+        raise RuntimeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin "
+            f"but got {reduce}."
+        )
+    d = source_along("index_reduce", input, dim, index, source)
+    shape = input._array.shape or (1,)
+    check_bounds(index._array, d, shape[d], IndexError, "index out of range in self: ")
+    source = source.reshape((*shape[:d], index._array.size, *shape[d + 1 :]))
+    index = index.reshape((-1, *[1] * (len(shape) - d - 1))).expand_as(source)
+    return ops.scatter_reduce(input, d, index, source, reduce, include_self=include_self)
+
+
+class Put(Write):
+    """A copy with the elements at ``index``, counted as if all dimensions were one, replaced.
+
+    Args:
+        source: as many values as ``index`` has elements.
+        accumulate: add to the elements instead.
+
+    >>> rl.zeros(2, 2).put(rl.tensor([1, -1]), rl.tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
+
+    operands = ("x", "source", "index")
+    samples = [
+        S(T(3, 4), at([0, 11], [2, 5]), T(4)),
+        S(T(3, 4), at(0, -1, 0), T(3), accumulate=True),
+        S(T(), at(0), T(1)),
+        S(T(3), T(0, dtype=dtypes.int64), T(0)),
+    ]
+    errors = [
+        Fails(IndexError, "tried to access index 12 on a tensor of 12", T(3, 4), at(12), T(1)),
+        Fails(IndexError, "tried to access index -13 on a tensor", T(3, 4), at(-13), T(1)),
+        Fails(IndexError, r"numel\(\) = 1, index.numel\(\) = 2", T(3), at(0, 1), T(1)),
+        Fails(RuntimeError, "Expected a long tensor for index, but got Float", T(3), T(1), T(1)),
+        Fails(RuntimeError, "expected to have the same dtype", T(3), at(0), at(1)),
+    ]
+
+    def check(self, input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
+        x = need_tensor("put", input)
+        long_index("put", index, 2)
+        if need_tensor("put", source, "source", 3)._array.size != index._array.size:
+            raise IndexError(
+                "put(): Expected source and index to have the same number of elements, but got "
+                f"source.numel() = {source._array.size}, index.numel() = {index._array.size}"
+            )
+        if source._array.dtype is not x._array.dtype:
+            raise RuntimeError(
+                "put(): self and source expected to have the same dtype, but got self.dtype = "
+                f"{x.dtype.storage_name} and source.dtype = {source.dtype.storage_name}"
+            )
+        return (x, source, index), {"accumulate": bool(accumulate)}
+
+    def write(self, y, source, index, *, accumulate):
+        try:
+            where = wrapped(index.reshape(-1), 0, y.size)
+        except IndexError:
+            raise inaccessible(index, y.size) from None
+        if accumulate:
+            fold(np.add, y, where, source.reshape(-1))
+        else:
+            y.flat[where] = source.reshape(-1)
+
+    def vjp(self, g, _y, _x, _source, index, *, accumulate):
+        rest = g if accumulate else g.put(index, g.new_zeros(index.shape))
+        return rest, g.take(index).reshape(_source.shape), None

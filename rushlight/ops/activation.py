@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels import special as kernels
-from rushlight.kernels.select import choose
+from rushlight.kernels.select import at_least, choose
 from rushlight.ops.base import axis, composite, need_tensor, ops
 from rushlight.ops.elementwise import Formula, masked
 from rushlight.ops.families import Unary, conjugate
@@ -17,7 +17,7 @@ from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor
 
 # Python numbers would be converted at each call.
-ZERO = {np.dtype(kind): np.zeros((), kind) for kind in (np.float32, np.float64)}
+ZERO = {kind.numpy: np.zeros((), kind.numpy) for kind in dtypes.ALL}
 ONE = {kind: np.ones((), kind) for kind in ZERO}
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not float", 1.5)
@@ -41,7 +41,7 @@ class Relu(Unary):
         return super().kernel(numpy_dtype)
 
     def eager(self, x):
-        return np.maximum(x, ZERO.get(x.dtype, 0))
+        return at_least(x, ZERO[x.dtype])
 
     def vjp(self, g, y, _x):
         return masked(y > 0, g)
@@ -62,7 +62,7 @@ class Sigmoid(Unary):
         y = np.exp(np.negative(x))
         if not x.ndim:
             return 1 / (1 + y)
-        np.add(y, ONE.get(x.dtype, 1), y)
+        np.add(y, ONE[x.dtype], y)
         return np.reciprocal(y, y)
 
     def vjp(self, g, y, _x):

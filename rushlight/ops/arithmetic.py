@@ -433,8 +433,7 @@ class Addcmul(Formula):
         return accumulated("addcmul", input, tensor1, tensor2, old, value)
 
     def eager(self, x, a, b, *, value):
-        product = np.multiply(a, b)
-        return x + (product if value == 1 else product * product.dtype.type(value))
+        return added(x, np.multiply(a, b), value)
 
     def vjp_x(self, g, _y, _x, _a, _b, *, value):
         return g
@@ -482,8 +481,7 @@ class Addcdiv(Formula):
         return operands, attrs
 
     def eager(self, x, a, b, *, value):
-        quotient = np.true_divide(a, b)
-        return x + (quotient if value == 1 else quotient * quotient.dtype.type(value))
+        return added(x, np.true_divide(a, b), value)
 
     def vjp_x(self, g, _y, _x, _a, _b, *, value):
         return g
@@ -493,6 +491,14 @@ class Addcdiv(Formula):
 
     def vjp_b(self, g, _y, _x, a, b, *, value):
         return -g * conjugate(value * a / b / b)
+
+
+def added(x: np.ndarray, y: np.ndarray, value: Any) -> np.ndarray:
+    """x + value · y, which may use the memory of y."""
+    whole = x.shape == y.shape and y.ndim > 0
+    if value != 1:
+        y = np.multiply(y, y.dtype.type(value), out=y if whole else None)
+    return np.add(x, y, out=y if whole else None)
 
 
 def accumulated(name: str, input: Any, a: Any, b: Any, old: Any, value: Any) -> Any:

@@ -11,7 +11,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import NO_ATTRS, record
-from rushlight.kernels.select import choose
+from rushlight.kernels import select
 from rushlight.ops.base import Op, any_tracked, composite, into, need_tensor, ops, registry
 from rushlight.ops.elementwise import (
     Formula,
@@ -78,7 +78,7 @@ class Where(Op):
             c, x, y = mask(condition), *alike(a, b)
         state = local.state
         try:
-            t = wrap(state.run(choose, c, x, y))
+            t = wrap(state.run(select.choose, c, x, y))
         except ValueError as error:
             raise mismatch("where", (c, x, y), error) from None
         if state.grad and any_tracked((a, b)):
@@ -86,7 +86,7 @@ class Where(Op):
         return t
 
     def eager(self, condition, a, b):
-        return choose(condition, a, b)
+        return select.choose(condition, a, b)
 
     def vjp_condition(self, g, _y, condition, _a, _b):
         return None
@@ -143,7 +143,7 @@ class ClampMin(Binary):
     kinds = "bif"
     arithmetic = True
     samples = [*binary_samples(), S(T(3, 4), 0.5), S(T(3, 4), 1)]
-    eager = np.maximum
+    eager = staticmethod(select.at_least)
 
     def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         function = super().public(binary)
@@ -170,7 +170,7 @@ class ClampMax(Binary):
     kinds = "bif"
     arithmetic = True
     samples = [*binary_samples(), S(T(3, 4), 0.5), S(T(3, 4), 1)]
-    eager = np.minimum
+    eager = staticmethod(select.at_most)
 
     def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         function = super().public(binary)
@@ -191,15 +191,14 @@ class Between(Formula):
     """Elements clamped from both sides."""
 
     function = method = inplace = False
+    operands = ("x", "low", "high")
     kinds = "if"
     arithmetic = True
 
     def check(self, input, min, max):
         return (input, min, max), {}
 
-    def eager(self, x, low, high):
-        y = np.maximum(x, low)
-        return np.minimum(y, high, out=y if high.ndim == 0 and y.ndim else None)
+    eager = staticmethod(select.between)
 
     def vjp_x(self, g, _y, x, low, high):
         return masked((x >= low) & (x <= high), g)

@@ -85,7 +85,7 @@ def order_of(
     if format is None or format is contiguous_format:
         return None
     if format is preserve_format:
-        if like is None or like.flags.c_contiguous:
+        if like is None or like.flags.c_contiguous or 0 in like.strides:
             return None
         order = sorted(range(like.ndim), key=lambda dim: -like.strides[dim])
         return None if order == list(range(like.ndim)) else tuple(order)

@@ -35,10 +35,9 @@ def built(data: tuple[Any, ...], kind: dtypes.dtype | None) -> np.ndarray:
         if isinstance(only, Size):
             data = tuple(only)
         elif not isinstance(only, (int, np.integer)):
-            array = array_of(only, wanted)
-            if not array.ndim:
+            if only is None or isinstance(only, (float, complex)):
                 raise TypeError(f"new(): data must be a sequence (got {type(only).__name__})")
-            return array
+            return array_of(only, wanted)
     return np.empty(shape_of("new", data or (0,), wanted.numpy), wanted.numpy)
 
 

@@ -14,7 +14,7 @@ from rushlight.ops.base import broadcastable, check_writable, composite, need_te
 from rushlight.ops.creation import NUMBER
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, wrap
 
 
 def plain(*shape: int, **options: Any) -> T:
@@ -60,10 +60,12 @@ class Copy(Overwrite):
     ]  # fmt: skip
     errors = [
         Fails(RuntimeError, r"size of tensor a \(3\) must match .* tensor b \(2\)", T(3), T(2)),
-        Fails(TypeError, "argument 'src' .* must be Tensor, not int", T(3), 2),
+        Fails(TypeError, "argument 'src' .* must be Tensor, not str", T(3), "a"),
     ]
 
-    def check(self, input: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
+    def check(self, input: Tensor, src: Tensor | float, non_blocking: bool = False) -> Any:
+        if isinstance(src, NUMBER):
+            src = wrap(src)
         need_tensor("copy_", src, "src", 2)
         if not broadcastable(src._array.shape, input._array.shape):
             raise uncopyable(input._array.shape, src._array.shape)

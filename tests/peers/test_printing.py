@@ -11,9 +11,10 @@ import torch
 
 import rushlight as rl
 
-DTYPES = (
-    "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
-).split()
+DTYPES = [
+    *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"),
+    *("float64", "complex64", "complex128"),
+]
 SHAPES = [
     *((), (0,), (1,), (3,), (7,), (30,), (2, 3), (3, 1), (1, 0), (0, 3), (2, 0, 3), (2, 3, 4)),
     *((1, 1, 1, 2), (2, 2, 2, 2, 2), (1001,), (40, 40), (3, 500), (500, 3), (7, 7, 50)),

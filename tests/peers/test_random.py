@@ -36,7 +36,7 @@ DRAWS: dict[str, tuple[str, Draw]] = {}
 
 
 def draw(accuracy: str) -> Callable[[Draw], Draw]:
-    """Bit for bit ("exact"), within 2 ulp ("ulp"), or within 2 ulp of the terms of a sum ("sum")."""
+    """Bit for bit ("exact"), within 2 ulp ("ulp"), within 2 ulp of the terms of a sum ("sum")."""
 
     def register(function: Draw) -> Draw:
         DRAWS[function.__name__] = accuracy, function

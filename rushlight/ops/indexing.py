@@ -40,8 +40,7 @@ BASIC = (int, type(None), type(...))
 
 def at(*values: Any) -> T:
     """A tensor of positions, or a mask, among an op's samples."""
-    masks = isinstance(values[0], bool)
-    return T(values=values, dtype=dtypes.bool_ if masks else dtypes.int64)
+    return T(values=values, dtype=dtypes.from_numpy(np.array(values).dtype))
 
 
 class Subscript(Part):

@@ -46,7 +46,7 @@ class MaskedFill(Write):
     samples = [
         S(T(3, 4), MASK, 2),
         S(T(3, 4), MASK, T()),
-        S(T(3, 4), at(True, False, False, True), float("-inf")),
+        S(T(3, 4, grad=False), at(True, False, False, True), float("-inf")),
         S(T(4), MASK, 1),
         S(T(), T(dtype=dtypes.bool_), T()),
         S(T(0, 2), T(0, 2, dtype=dtypes.bool_), 1),
@@ -256,7 +256,7 @@ def inside(x: Tensor, indices: Sequence[Tensor | None]) -> tuple:
 @composite(
     method=False,
     samples=[
-        S(T(3, 4), at(True, False, False), UNSAFE_INDEX, 2),
+        S(T(3, 4), at([True], [False], [False]), UNSAFE_INDEX, 2),
         S(T(3, 4), at(True, True), (None, at(0, 3)), 0.5),
     ],
     errors=[Fails(RuntimeError, r"a \(3\) must match .* b", T(5), at(True, True), UNSAFE_INDEX, 0)],

@@ -11,7 +11,7 @@ from rushlight import dtypes
 from rushlight.kernels.accumulate import add_along, fold
 from rushlight.kernels.casting import checked
 from rushlight.kernels.indices import along, check_bounds, places, wrapped
-from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
+from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
 from rushlight.ops.gather import check_index, inaccessible, long_index, vector
 from rushlight.ops.indexing import NUMBER, at
 from rushlight.ops.replacement import Write
@@ -258,7 +258,7 @@ OLD, NEW = (T(3, 4, distinct=True, low=low, high=2.2) for low in (0.5, 0.7))
         ],
         S(T(), 0, at(0, 0), T(2), "mean"),
         S(T(3), 0, T(0, dtype=dtypes.int64), T(0), "prod"),
-        S(T(values=[0.0, 2.0, 0.0]), 0, at(0, 1, 1, 2), T(values=[3.0, 0.0, 4.0, 0.0]), "prod"),
+        S(T(values=[0.0, 2.0, 5.0]), 0, at(0, 1, 1, 2), T(values=[3.0, 0.0, 4.0, 0.0]), "prod"),
     ],
     errors=[
         Fails(RuntimeError, "must be either sum, prod, mean, amax or amin", *REPEATED.args, "max"),
@@ -274,6 +274,7 @@ def scatter_reduce(
     reduce: str,
     *,
     include_self: bool = True,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A copy whose elements are folded with the elements of ``src`` that ``index`` sends to them.
 
@@ -292,15 +293,16 @@ def scatter_reduce(
     src, d = located("scatter_reduce", input, dim, index, src)
     x = input if include_self else ops.scatter(input, d, index, neutral(reduce, input.dtype))
     if reduce in FOLDS:
-        return scatter_fold(x, src, index, d, reduce)
-    y = ops.scatter_add(x, d, index, src)
-    if reduce == "sum":
-        return y
-    start = ops.ones_like(x, dtype=dtypes.int64)
-    if not include_self:
-        start = start.scatter(d, index, 0)
-    count = start.scatter_add(d, index, ops.ones_like(index, dtype=dtypes.int64))
-    return y / count if y.is_floating_point() or y.is_complex() else y // count.to(y.dtype)
+        y = scatter_fold(x, src, index, d, reduce)
+    else:
+        y = ops.scatter_add(x, d, index, src)
+    if reduce == "mean":
+        start = ops.ones_like(x, dtype=dtypes.int64)
+        if not include_self:
+            start.scatter_(d, index, 0)
+        count = start.scatter_add_(d, index, ops.ones_like(index, dtype=dtypes.int64))
+        y = y // count.to(y.dtype) if y._array.dtype.kind in "biu" else y / count
+    return y if out is None else into(out, y)
 
 
 def neutral(reduce: str, dtype: dtypes.dtype) -> Any:
@@ -500,6 +502,7 @@ def index_reduce(
     reduce: str,
     *,
     include_self: bool = True,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A copy whose entries at the positions ``index`` of ``dim`` are folded with ``source``'s.
 
@@ -522,7 +525,7 @@ def index_reduce(
     check_bounds(index._array, d, shape[d], IndexError, "index out of range in self: ")
     source = source.reshape((*shape[:d], index._array.size, *shape[d + 1 :]))
     index = index.reshape((-1, *[1] * (len(shape) - d - 1))).expand_as(source)
-    return ops.scatter_reduce(input, d, index, source, reduce, include_self=include_self)
+    return ops.scatter_reduce(input, d, index, source, reduce, include_self=include_self, out=out)
 
 
 class Put(Write):

@@ -219,16 +219,18 @@ def gradient_dims(x: Tensor, dim: Any, edge_order: int) -> list[int]:
 def gradient_along(x: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
     """The slopes of the parabolas through each element and its two neighbours."""
     n = x.shape[dim]
-    if isinstance(step, Tensor) and step.ndim:
-        gap = step.diff().reshape([-1 if i == dim else 1 for i in range(x.ndim)])
-        before, after = neighbours(gap, dim)
-    else:
-        gap = before = after = step
+    even = not (isinstance(step, Tensor) and step.ndim)
+    gap = step if even else step.diff().reshape([-1 if i == dim else 1 for i in range(x.ndim)])
+    before, after = (gap, gap) if even else neighbours(gap, dim)
     slope = x.diff(dim=dim) / gap
     left, right = neighbours(slope, dim)
     bend = (right - left) / (before + after)
+    if even:
+        inner = (x.narrow(dim, 2, n - 2) - x.narrow(dim, 0, n - 2)) / (2 * gap)
+    else:
+        inner = left + bend * before
     first, last = slope.narrow(dim, 0, 1), slope.narrow(dim, n - 2, 1)
     if edge_order == 2:
         first = first - (bend * before).narrow(dim, 0, 1)
         last = last + (bend * after).narrow(dim, n - 3, 1)
-    return ops.cat([first, left + bend * before, last], dim)
+    return ops.cat([first, inner, last], dim)

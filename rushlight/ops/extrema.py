@@ -129,19 +129,6 @@ class Choice(Along, abstract=True):
         need_elements(self.name, x, (dim,))
         return (x,), {"dim": dim, "keepdim": need_bool("keepdim", keepdim)}
 
-    @in_float32
-    def eager(self, x, *, dim, keepdim, **attrs):
-        lines = x if x.ndim else x.reshape(1)
-        indices = self.choose(lines, dim, **attrs)
-        values = np.take_along_axis(lines, indices, dim)
-        if x.ndim and keepdim:
-            return values, indices
-        return values.squeeze(dim), indices.squeeze(dim)
-
-    def choose(self, x: np.ndarray, dim: int, **attrs: Any) -> np.ndarray:
-        """Where the element is in each line: indices of size 1 along ``dim``."""
-        raise NotImplementedError
-
     def vjp(self, g, y, _x, *, dim, keepdim, **attrs):
         return scattered(g, y[1], _x, dim, keepdim)
 
@@ -151,8 +138,11 @@ class MaxDim(Choice):
 
     result = result_type("max", "values", "indices")
 
-    def choose(self, x, dim):
-        return x.argmax(dim, keepdims=True)
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        if not x.ndim:
+            return x.copy(), np.zeros((), np.int64)
+        return np.maximum.reduce(x, dim, keepdims=keepdim), x.argmax(dim, keepdims=keepdim)
 
 
 class MinDim(Choice):
@@ -160,8 +150,11 @@ class MinDim(Choice):
 
     result = result_type("min", "values", "indices")
 
-    def choose(self, x, dim):
-        return x.argmin(dim, keepdims=True)
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        if not x.ndim:
+            return x.copy(), np.zeros((), np.int64)
+        return np.minimum.reduce(x, dim, keepdims=keepdim), x.argmin(dim, keepdims=keepdim)
 
 
 max_dim, min_dim = registry["max_dim"].call, registry["min_dim"].call

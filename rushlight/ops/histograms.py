@@ -137,9 +137,11 @@ def histc(
     >>> rl.tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3)
     tensor([0., 2., 1., 0.])
     """
-    x = need_floats("histc", input)
-    edges = even_edges("histc", x._array, bins, None if min == max else (min, max), margin=1)
-    y = bin_counts(x.detach().reshape(-1, 1), None, False, edges)
+    x = need_tensor("histc", input).detach()
+    points = need_floats("histc", x.to(dtypes.float32) if x._array.dtype in dtypes.HALF else x)
+    bounds = None if min == max else (min, max)
+    edges = even_edges("histc", points._array, bins, bounds, margin=1)
+    y = bin_counts(points.reshape(-1, 1), None, False, edges).to(x.dtype)
     return y if out is None else into(out, y)
 
 

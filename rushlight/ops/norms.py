@@ -295,6 +295,8 @@ class Cdist(Op):
                 "X1 and X2 must have the same number of columns. "
                 f"X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
             )
+        if x1.dtype is not x2.dtype:
+            raise RuntimeError(f"cdist: expected X2 of the dtype {x1.dtype} of X1, got {x2.dtype}")
         if p < 0:
             raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
         mode = compute_mode or "use_mm_for_euclid_dist_if_necessary"
@@ -304,8 +306,10 @@ class Cdist(Op):
         product = p == 2 and rows is not None and max(x1.shape[-2], x2.shape[-2]) > rows
         return (x1, x2), {"p": float(p), "product": product}
 
-    @in_float32
     def eager(self, x1, x2, *, p, product):
+        if x1.dtype in dtypes.HALF:
+            wide = x1.astype(np.float32), x2.astype(np.float32)
+            return self.eager(*wide, p=p, product=product).astype(x1.dtype)
         if product:
             return euclidean(x1, x2)
         batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

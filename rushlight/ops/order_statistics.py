@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.kernels.order import kth, order
+from rushlight.kernels.order import kth, order, pick, take
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
 from rushlight.ops.extrema import DIM_SAMPLES, Choice, need_order
 from rushlight.ops.reduce import in_float32, numpy_names
@@ -20,7 +20,7 @@ NAN = float("nan")
 
 def middle(x: np.ndarray) -> np.ndarray:
     """The index of the lower median of each line of the last axis, or of its first NaN."""
-    found = kth(x, (x.shape[-1] - 1) // 2)
+    found = kth(x, max(x.shape[-1] - 1, 0) // 2)
     nan = x != x
     if not nan.any():
         return found
@@ -30,7 +30,15 @@ def middle(x: np.ndarray) -> np.ndarray:
 def middle_of_numbers(x: np.ndarray) -> np.ndarray:
     """The index of the lower median of the elements that are not NaN."""
     count = np.count_nonzero(x == x, -1, keepdims=True)
-    return np.take_along_axis(order(x), np.maximum(count - 1, 0) // 2, -1)
+    return take(order(x), np.maximum(count - 1, 0) // 2)
+
+
+def pick_one(x: np.ndarray, dim: int, keepdim: bool, choose: Any) -> tuple[Any, Any]:
+    """One element of each line along ``dim``, and its index."""
+    values, indices = pick(x, dim, choose)
+    if keepdim or not x.ndim:
+        return values, indices
+    return values.squeeze(dim), indices.squeeze(dim)
 
 
 class MedianDim(Choice):
@@ -38,8 +46,9 @@ class MedianDim(Choice):
 
     result = result_type("median", "values", "indices")
 
-    def choose(self, x, dim):
-        return along(middle, x, dim)
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        return pick_one(x, dim, keepdim, middle)
 
 
 class NanmedianDim(Choice):
@@ -47,13 +56,9 @@ class NanmedianDim(Choice):
 
     result = result_type("nanmedian", "values", "indices")
 
-    def choose(self, x, dim):
-        return along(middle_of_numbers, x, dim)
-
-
-def along(select: Any, x: np.ndarray, dim: int, *args: Any) -> np.ndarray:
-    """``select`` of lines of the last axis, applied along ``dim``."""
-    return np.moveaxis(select(np.moveaxis(x, dim, -1), *args), -1, dim)
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        return pick_one(x, dim, keepdim, middle_of_numbers)
 
 
 class Middle(Op, abstract=True):
@@ -173,8 +178,9 @@ class Kthvalue(Choice):
             )
         return operands, {**attrs, "rank": int(k) - 1}
 
-    def choose(self, x, dim, rank):
-        return along(kth, x, dim, rank)
+    @in_float32
+    def eager(self, x, *, dim, keepdim, rank):
+        return pick_one(x, dim, keepdim, lambda lines: kth(lines, rank))
 
 
 class Mode(Choice):
@@ -197,19 +203,20 @@ class Mode(Choice):
     def check(self, input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         return Choice.check(self, input, dim, keepdim)
 
-    def choose(self, x, dim):
-        return along(most_frequent, x, dim)
+    @in_float32
+    def eager(self, x, *, dim, keepdim):
+        return pick_one(x, dim, keepdim, most_frequent)
 
 
 def most_frequent(x: np.ndarray) -> np.ndarray:
     """The last index of the element with the longest run in each sorted line."""
     ranks = order(x)
-    ordered = np.take_along_axis(x, ranks, -1)
+    ordered = take(x, ranks)
     position = np.arange(x.shape[-1])
     start = np.zeros(x.shape, np.int64)
     start[..., 1:] = np.where(ordered[..., 1:] != ordered[..., :-1], position[1:], 0)
     run = position - np.maximum.accumulate(start, -1)
-    return np.take_along_axis(ranks, run.argmax(-1, keepdims=True), -1)
+    return take(ranks, run.argmax(-1, keepdims=True))
 
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")

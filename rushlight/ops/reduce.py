@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import record
+from rushlight.autograd.tape import record_one
 from rushlight.errors import kind
 from rushlight.kernels.summation import add_up
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
@@ -30,21 +30,24 @@ def numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if "axis" in kwargs or "keepdims" in kwargs:
-            kwargs = {TORCH_NAMES.get(name, name): value for name, value in kwargs.items()}
+            kwargs = torch_names(kwargs)
         return function(*args, **kwargs)
 
     return call
 
 
+def torch_names(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {TORCH_NAMES.get(name, name): value for name, value in kwargs.items()}
+
+
 def in_float32(eager: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel whose half-precision operands are computed in float32 and rounded once."""
+    """The kernel of one operand, which computes half precision in float32 and rounds once."""
 
     @functools.wraps(eager)
-    def kernel(self: Op, x: np.ndarray, *others: Any, **attrs: Any) -> Any:
+    def kernel(self: Op, x: np.ndarray, **attrs: Any) -> Any:
         if x.itemsize != 2 or x.dtype not in dtypes.HALF:
-            return eager(self, x, *others, **attrs)
-        wide = [o.astype(np.float32) if isinstance(o, np.ndarray) else o for o in (x, *others)]
-        y = eager(self, *wide, **attrs)
+            return eager(self, x, **attrs)
+        y = eager(self, x.astype(np.float32), **attrs)
         if type(y) is tuple:
             return tuple([rounded(part, x.dtype) for part in y])
         return rounded(y, x.dtype)
@@ -62,7 +65,18 @@ class Along(Op, abstract=True):
     operands = ("x",)
 
     def make(self) -> Callable[..., Any]:
-        return numpy_names(super().make())
+        check, apply = self.check, self.apply
+
+        @functools.wraps(check)
+        def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+            if "axis" in kwargs or "keepdims" in kwargs:
+                kwargs = torch_names(kwargs)
+            operands, attrs = check(*args, **kwargs)
+            y = apply(operands, attrs)
+            return y if out is None else into(out, y, operands)
+
+        type(self).check.__qualname__ = self.name
+        return function
 
 
 class Fold(Along, abstract=True):
@@ -89,6 +103,8 @@ def fold_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
     """Dimensions counted from the front, each once; None for all, which () stands for too."""
     if dim is None:
         return None
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim if dim >= 0 else dim + ndim,)
     wanted = dim if isinstance(dim, (tuple, list)) else (dim,)
     dims = tuple([axis(d, ndim) for d in wanted])
     if len(dims) > 1 and len(set(dims)) != len(dims):
@@ -121,19 +137,21 @@ def terms(x: Any, dim: tuple[int, ...] | None) -> int:
     return count
 
 
-def whole(op: Op, general: Callable[..., Any]) -> Callable[..., Any]:
+def whole(op: Op, kernel: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
     """``general`` with a short way for the everyday ``x.sum()`` of a floating-point tensor."""
-    kernel = op.eager
 
     @functools.wraps(general)
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if args or kwargs or not isinstance(input, Tensor) or input._array.dtype.kind != "f":
+        if args or kwargs or not isinstance(input, Tensor):
             return general(input, *args, **kwargs)
+        x = input._array
+        if x.dtype.kind != "f" or x.itemsize == 2:
+            return general(input)
         state = local.state
         t = new(Tensor)
-        t._array = np.asarray(state.run(kernel, input._array))
+        t._array = np.asarray(state.run(kernel, x))
         if input._history is not None and state.grad:
-            record(op, t, (input,), WHOLE)
+            record_one(op, t, input, WHOLE)
         return t
 
     return function
@@ -160,7 +178,7 @@ class Sum(Fold):
     ]
 
     def make(self) -> Callable[..., Any]:
-        return whole(self, super().make())
+        return whole(self, add_up, super().make())
 
     def check(
         self,
@@ -180,13 +198,17 @@ class Sum(Fold):
         return (x if dtype is None else x.to(dtype),), attrs
 
     @in_float32
-    def eager(self, x, *, dim=None, keepdim=False, dtype=None):
+    def eager(self, x, *, dim, keepdim, dtype=None):
         if dtype is None:
             return add_up(x, dim, keepdim)
         return np.add.reduce(x, dim, dtype.numpy, keepdims=keepdim)
 
     def vjp(self, g, _y, _x, *, dim, keepdim):
         return restored(g, _x, dim, keepdim).expand(_x.shape)
+
+
+def average(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+    return add_up(x, dim, keepdim) / x.dtype.type(x.size if dim is None else terms(x, dim))
 
 
 class Mean(Fold):
@@ -212,7 +234,7 @@ class Mean(Fold):
     ]
 
     def make(self) -> Callable[..., Any]:
-        return whole(self, super().make())
+        return whole(self, average, super().make())
 
     def check(
         self,
@@ -230,8 +252,8 @@ class Mean(Fold):
         return (x,), fold_attributes(x, dim, keepdim)
 
     @in_float32
-    def eager(self, x, *, dim=None, keepdim=False):
-        return add_up(x, dim, keepdim) / x.dtype.type(terms(x, dim))
+    def eager(self, x, *, dim, keepdim):
+        return average(x, dim, keepdim)
 
     def vjp(self, g, _y, _x, *, dim, keepdim):
         return (restored(g, _x, dim, keepdim) / terms(_x, dim)).expand(_x.shape)

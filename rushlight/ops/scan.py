@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ class Logcumsumexp(Along):
 
     def check(self, input: Tensor, dim: int) -> Any:
         x = need_tensor("logcumsumexp", input)
-        if x.dtype.category != dtypes.FLOAT:
+        if x.dtype.category < dtypes.FLOAT:
             raise NotImplementedError(
                 f"\"logcumsumexp\" not implemented for '{x.dtype.storage_name}'"
             )
@@ -136,7 +137,15 @@ class Logcumsumexp(Along):
 
     @in_float32
     def eager(self, x, *, dim):
-        return np.logaddexp.accumulate(x, dim) if x.ndim else x.copy()
+        if not x.ndim:
+            return x.copy()
+        if x.dtype.kind == "f":
+            return np.logaddexp.accumulate(x, dim)
+        y = x.copy()
+        lines = np.moveaxis(y, dim, 0)
+        for before, here in itertools.pairwise(lines):
+            here[...] = complex_logaddexp(before, here)
+        return y
 
     def vjp(self, g, y, x, *, dim):
         n = x.shape[dim] if x.shape else 0
@@ -144,7 +153,14 @@ class Logcumsumexp(Along):
             return g
         # y never falls, so that the weights exp(yᵢ - yᵢ₊₁) are at most 1.
         w = (y.narrow(dim, 0, n - 1) - y.narrow(dim, 1, n - 1)).exp()
-        return (x - y).exp() * suffix_scan(g, w, dim)
+        return conjugate((x - y).exp()) * suffix_scan(g, conjugate(w), dim)
+
+
+def complex_logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """log(exp a + exp b) with the larger term taken out."""
+    swap = a.real < b.real
+    top, low = np.where(swap, b, a), np.where(swap, a, b)
+    return np.where(np.isneginf(top.real), top, top + np.log1p(np.exp(low - top)))
 
 
 class Record(Along, abstract=True):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.kernels.order import order, top
+from rushlight.kernels.order import order, pick, top
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
 from rushlight.ops.extrema import need_order
 from rushlight.ops.reduce import Along, in_float32, need_bool, numpy_names
@@ -20,21 +20,6 @@ class Ordered(Along, abstract=True):
     """Some elements of each line along ``dim`` in order, as (values, indices)."""
 
     differentiable = (0,)
-
-    @in_float32
-    def eager(self, x, *, dim, **attrs):
-        if not x.ndim:
-            values, indices = self.eager(x.reshape(1), dim=0, **attrs)
-            return values.reshape(values.shape[1:]), indices.reshape(indices.shape[1:])
-        lines = np.moveaxis(x, dim, -1)
-        indices = self.choose(lines, **attrs)
-        values = np.take_along_axis(lines, indices, -1)
-        back = [np.ascontiguousarray(np.moveaxis(part, -1, dim)) for part in (values, indices)]
-        return tuple(back)
-
-    def choose(self, lines: np.ndarray, **attrs: Any) -> np.ndarray:
-        """The indices of the elements along the last axis."""
-        raise NotImplementedError
 
     def vjp(self, g, y, _x, *, dim, **attrs):
         return scattered(g, y[1], _x, dim)
@@ -73,8 +58,9 @@ class Sort(Ordered):
         descending = need_bool("descending", descending)
         return (x,), {"dim": axis(dim, x._array.ndim), "descending": descending}
 
-    def choose(self, lines, descending):
-        return order(lines, descending)
+    @in_float32
+    def eager(self, x, *, dim, descending):
+        return pick(x, dim, lambda lines: order(lines, descending))
 
 
 @composite(
@@ -142,8 +128,9 @@ class Topk(Ordered):
             )
         return (x,), {"dim": dim, "k": int(k), "largest": need_bool("largest", largest)}
 
-    def choose(self, lines, k, largest):
-        return top(lines, k, largest)
+    @in_float32
+    def eager(self, x, *, dim, k, largest):
+        return pick(x, dim, lambda lines: top(lines, k, largest))
 
 
 def distinct(x: np.ndarray, sort: bool, inverse: bool, counts: bool, dim: int | None) -> Any:

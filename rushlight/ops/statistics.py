@@ -70,17 +70,16 @@ class Spread(Along, abstract=True):
 
 
 def moments(x: np.ndarray, dim: Any, keepdim: bool, correction: float) -> tuple[Any, Any]:
-    """The variance and the mean, in two passes."""
+    """The variance, and the mean with the folded dimensions kept, in two passes."""
     n = terms(x, dim)
     mean = add_up(x, dim, True) / x.dtype.type(n)
     distance = x - mean
     if x.dtype.kind == "c":
         square = distance.real**2 + distance.imag**2
     else:
-        square = np.multiply(distance, distance, out=distance)
+        square = distance * distance
     total = add_up(square, dim, keepdim)
-    variance = total / total.dtype.type(max(n - correction, 0))
-    return variance, mean if keepdim else mean.squeeze(dim)
+    return total / total.dtype.type(max(n - correction, 0)), mean
 
 
 def spread_gradient(g: Tensor, x: Tensor, dim: Any, keepdim: bool, correction: float) -> Tensor:
@@ -138,7 +137,8 @@ class VarMean(Spread):
 
     @in_float32
     def eager(self, x, *, dim, keepdim, correction):
-        return moments(x, dim, keepdim, correction)
+        variance, mean = moments(x, dim, keepdim, correction)
+        return variance, mean if keepdim else mean.squeeze(dim)
 
     def vjp(self, g, _y, x, *, dim, keepdim, correction):
         g_mean = restored(g[1], x, dim, keepdim) / terms(x, dim)
@@ -157,7 +157,7 @@ class StdMean(Spread):
     @in_float32
     def eager(self, x, *, dim, keepdim, correction):
         variance, mean = moments(x, dim, keepdim, correction)
-        return np.sqrt(variance), mean
+        return np.sqrt(variance), mean if keepdim else mean.squeeze(dim)
 
     def vjp(self, g, y, x, *, dim, keepdim, correction):
         g_mean = restored(g[1], x, dim, keepdim) / terms(x, dim)

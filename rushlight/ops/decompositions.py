@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
-TALL = [[2.0, 0.5], [-1.0, 1.5], [0.3, 0.8]]
-WIDE = [[2.0, 0.5, -1.0], [-1.0, 1.5, 0.3]]
+TALL = [[2.0, 0.6], [-1.3, 1.5], [0.3, 0.8]]
+WIDE = [[2.0, 0.6, -1.3], [-1.0, 1.5, 0.3]]
 NAN = [[float("nan"), 1.0], [1.0, 1.0]]
 
 
@@ -301,12 +302,7 @@ class Eigh(Op):
         return (check_matrices("linalg.eigh", A),), {"UPLO": triangle(UPLO)}
 
     def eager(self, a, *, UPLO):
-        try:
-            values, vectors = np.linalg.eigh(a, UPLO)
-        except np.linalg.LinAlgError:
-            raise unconverged("linalg.eigh") from None
-        if np.isnan(values).any():
-            raise unconverged("linalg.eigh")
+        values, vectors = of_hermitian(np.linalg.eigh, a, UPLO)
         return values, vectors
 
     def vjp(self, g, y, _a, *, UPLO):
@@ -324,6 +320,17 @@ def triangle(UPLO: str) -> str:
     if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return UPLO.upper()
+
+
+def of_hermitian(solver: Callable[..., Any], a: np.ndarray, UPLO: str) -> Any:
+    """``solver(a, UPLO)``, which for NaN would return anything."""
+    name = f"linalg.{solver.__name__}"
+    if not np.isfinite(a).all():
+        raise unconverged(name)
+    try:
+        return solver(a, UPLO)
+    except np.linalg.LinAlgError:
+        raise unconverged(name) from None
 
 
 def unconverged(name: str) -> LinAlgError:
@@ -354,10 +361,7 @@ class Eigvalsh(Op):
         return (check_matrices("linalg.eigvalsh", A),), {"UPLO": triangle(UPLO)}
 
     def eager(self, a, *, UPLO):
-        try:
-            return np.linalg.eigvalsh(a, UPLO)
-        except np.linalg.LinAlgError:
-            raise unconverged("linalg.eigvalsh") from None
+        return of_hermitian(np.linalg.eigvalsh, a, UPLO)
 
     def vjp(self, g, _y, a, *, UPLO):
         _, v = ops.linalg.eigh(a, UPLO)

@@ -477,7 +477,7 @@ def ldl_factor_ex(
     """:func:`linalg.ldl_factor` that does not raise for a zero pivot: ``info`` is its number.
 
     >>> rl.linalg.ldl_factor_ex(rl.tensor([[2.0, 1.0], [1.0, 1.0]])).LD
-    tensor([[2.0000, 1.0000],
+    tensor([[2.0000, 0.0000],
             [0.5000, 0.5000]])
     """
     y = LdlFactorEx(*ldl_info(check_matrices("linalg.ldl_factor", A), hermitian))

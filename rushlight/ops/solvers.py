@@ -325,9 +325,10 @@ Lstsq = result_type("linalg_lstsq", "solution", "residuals", "rank", "singular_v
     samples=[
         S(T(values=TALL), T(3, 2)),
         S(T(values=TALL), T(3)),
-        S(T(values=WIDE), T(2, 2), driver="gelsd"),
+        S(T(values=WIDE), T(2, 2)),
+        S(T(values=WIDE, grad=False), T(2, 2, grad=False), driver="gelsd"),
         S(T(values=WELL), T(2, 3, 1), driver="gels"),
-        S(T(values=TALL), T(3, 1), rcond=0.1, driver="gelss"),
+        S(T(values=TALL, grad=False), T(3, 1, grad=False), rcond=0.1, driver="gelss"),
     ],
     errors=[
         Fails(RuntimeError, "at least 2 dimensions", T(3), T(3)),

@@ -29,7 +29,7 @@ def saved_inputs_outputs_and_intermediates(lib: Any) -> Iterator[Any]:
 
         @staticmethod
         def backward(ctx, g):
-            x, middle, y, w, none = ctx.saved_tensors
+            x, middle, y, _, none = ctx.saved_tensors
             assert none is None
             return g * y * x, g * middle
 
@@ -441,7 +441,7 @@ def wrong_number_of_gradients(lib: Any) -> Iterator[Any]:
 
         class F(lib.autograd.Function):
             @staticmethod
-            def forward(ctx, a, b):
+            def forward(ctx, a, b, count=count):
                 ctx.count = count
                 return a * b
 

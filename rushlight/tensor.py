@@ -256,7 +256,7 @@ def wrap_view(array: np.ndarray, source: Tensor, op: Any, attrs: dict[str, Any])
         shared = source._counter = Counter()
     v._counter = shared
     v._view_version = shared.value
-    if source._base is None:
+    if source._base is None or source._history is LEAF:
         v._base, v._view = source, ((op, attrs),)
     else:
         v._base = source._base

@@ -246,13 +246,13 @@ def edge(t: Tensor) -> Any:
 
 def refresh(view: Tensor) -> None:
     """Rebuilds the history of a view whose base, or another view of it, was written to."""
-    view._view_version = view._counter.value
-    if view._view is None:
-        return
     base = view._base
     history, array = edge(base), base._array
     if history is None:
-        view._view_node = None
+        view._view_node = None  # for now: the base may yet be made to want a gradient
+        return
+    view._view_version = view._counter.value
+    if view._view is None:
         return
     for op, attrs in view._view:
         array = op.eager(array, **attrs)

@@ -8,6 +8,8 @@ from rushlight import (
     autograd,
     backends,
     cuda,
+    fft,
+    linalg,
     masked,
     random,
     signal,

@@ -177,11 +177,14 @@ def check_array(array: np.ndarray | np.generic) -> None:
     dtypes.from_numpy(array.dtype)
 
 
-def infer(data: Any) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
-    """The dtype and the shape of ``data``, and its values as NumPy can read them."""
+def infer(data: Any, depth: int = 0) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
+    """The dtype and the shape of ``data``, and its values as NumPy can read them.
+
+    ``depth`` is how many sequences ``data`` is in.
+    """
     kind = type(data)
     if kind in LISTS:
-        return infer_items(data)
+        return infer_items(data, depth)
     if kind in PLAIN:
         return dtypes.of_scalar(data), (), data
     if isinstance(data, Tensor):
@@ -201,10 +204,10 @@ def infer(data: Any) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
     names = dir(kind)
     if isinstance(data, (dict, set)) or "__getitem__" not in names or "__len__" not in names:
         raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
-    return infer_items([data[i] for i in range(len(data))])
+    return infer_items([data[i] for i in range(len(data))], depth)
 
 
-def infer_items(data: Sequence[Any]) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
+def infer_items(data: Sequence[Any], depth: int) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
     if not data:
         return dtypes.get_default_dtype(), (0,), data
     classes = set(map(type, data))
@@ -215,18 +218,18 @@ def infer_items(data: Sequence[Any]) -> tuple[dtypes.dtype, tuple[int, ...], Any
         raise ValueError("too many dimensions 'str'")
     if any(item is data for item in data):
         raise TypeError("new(): self-referential lists are incompatible")
-    kinds, shapes, values = zip(*map(infer, data), strict=True)
+    kinds, shapes, values = zip(*[infer(item, depth + 1) for item in data], strict=True)
     for shape in shapes:
         if shape != shapes[0]:
-            raise uneven(shapes[0], shape)
+            raise uneven(shapes[0], shape, depth + 1)
     unchanged = all(a is b for a, b in zip(values, data, strict=True))
     shape = (len(data), *shapes[0])
     return reduce(dtypes.promote_types, set(kinds)), shape, data if unchanged else values
 
 
-def uneven(first: tuple[int, ...], other: tuple[int, ...]) -> Exception:
+def uneven(first: tuple[int, ...], other: tuple[int, ...], depth: int) -> Exception:
     """The error for items of different shapes in one sequence."""
-    for dim, (a, b) in enumerate(zip(first, other, strict=False), 1):
+    for dim, (a, b) in enumerate(zip(first, other, strict=False), depth):
         if a != b:
             return ValueError(f"expected sequence of length {a} at dim {dim} (got {b})")
     if len(other) < len(first):

@@ -298,7 +298,7 @@ class ViewAsComplex(View):
     """
 
     method = False
-    samples = [S(T(3, 2, dtype=dtypes.float64)), S(T(2, dtype=dtypes.float64))]
+    samples = [S(T(3, 2, dtype=dtypes.float64)), S(T(1, 2, dtype=dtypes.float64))]
     errors = [
         Fails(RuntimeError, "only supported for Float", T(2, dtype=dtypes.int64)),
         Fails(RuntimeError, "must have one or more dimensions", T(dtype=dtypes.float32)),

@@ -230,20 +230,20 @@ class Binary(Elementwise, abstract=True):
 
         def binary(a: Any, b: Any) -> Any:
             kind = type(b)
-            if kind is float or kind is int:
-                x = a._array
-                kind = x.dtype
-                if kind is not FLOAT32 and kind is not FLOAT64:
-                    return detour(a, b)
-                y, other = array(b, kind), None
-            else:
-                try:
+            try:
+                if kind is float or kind is int:
+                    x = a._array
+                    kind = x.dtype
+                    if kind is not FLOAT32 and kind is not FLOAT64:
+                        return detour(a, b)
+                    y, other = array(b, kind), None
+                else:
                     x, y, other = a._array, b._array, b._history
-                except AttributeError:
-                    return detour(a, b)
-                kind = x.dtype
-                if kind is not y.dtype:
-                    return detour(a, b)
+                    kind = x.dtype
+                    if kind is not y.dtype:
+                        return detour(a, b)
+            except AttributeError:
+                return detour(a, b)
             kernel = single if kind is FLOAT32 else kernels[kind]
             try:
                 z = run_quietly(kernel, x, y)

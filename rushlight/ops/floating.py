@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from rushlight import dtypes
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
 from rushlight.ops.elementwise import Formula, TensorPair, masked, zero
 from rushlight.ops.families import Binary, Unary
+from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor
 
@@ -255,7 +255,7 @@ class Frexp(Op):
     """
 
     differentiable = (0,)
-    result = namedtuple("frexp", ("mantissa", "exponent"))
+    result = result_type("frexp", "mantissa", "exponent")
     samples = unary_samples(0.6, 0.9)
     errors = [Fails(RuntimeError, "only supports floating-point", T(2, dtype=dtypes.int64))]
 

@@ -54,6 +54,7 @@ class Pow(Binary):
     """
 
     operator = "pow"
+    kinds = "ifc"
     samples = [
         *binary_samples(0.2, 2, second=(-2, 2)),
         *[S(T(3, 4, low=0.2), n) for n in (-2.0, -1.0, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4)],
@@ -127,7 +128,6 @@ def integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @composite(
-    inplace=True,
     samples=[S(T(3, 4, low=0.2), T(4)), S(T(3, low=0.2), 1.5), S(2, T(3))],
     errors=Binary.errors,
 )
@@ -137,11 +137,29 @@ def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tens
     >>> rl.float_power(rl.tensor([1, 2, 3]), -1)
     tensor([1.0000, 0.5000, 0.3333], dtype=rushlight.float64)
     """
-    real = not common_dtype((input, exponent)).is_complex
-    kind = dtypes.float64 if real else dtypes.complex128
+    kind = double(input, exponent)
     a, b = [t.to(kind) if isinstance(t, Tensor) else t for t in (input, exponent)]
     y = ops.pow(a, b)
     return y if out is None else into(out, y)
+
+
+def double(a: Any, b: Any) -> dtypes.dtype:
+    return dtypes.complex128 if common_dtype((a, b)).is_complex else dtypes.float64
+
+
+def float_power_write(self: Tensor, exponent: Any) -> Tensor:
+    """In-place version of :meth:`float_power`: the tensor is of double precision already."""
+    kind = double(self, exponent)
+    if self.dtype is not kind:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self.dtype.storage_name} but the "
+            f"operation's result requires dtype {kind.storage_name}"
+        )
+    return self.pow_(exponent)
+
+
+float_power_write.__name__ = float_power_write.__qualname__ = "float_power_"
+Tensor.float_power_ = float_power_write
 
 
 class Sqrt(Unary):

@@ -189,6 +189,7 @@ class Div(Binary):
     aliases = ("divide",)
     operator = "truediv"
     floats = True
+    arithmetic = True
     samples = [
         *binary_samples(second=(0.5, 2)),
         S(T(3, 4), 2.5),
@@ -297,6 +298,7 @@ class FloorDivide(Divider):
     """
 
     operator = "floordiv"
+    arithmetic = True
     samples = [*binary_samples(second=(0.5, 2)), S(T(3, 4), 2)]
     errors = BY_ZERO
     eager = np.floor_divide

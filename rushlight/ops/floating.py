@@ -114,6 +114,7 @@ class Sign(Unary):
     """
 
     kinds = "bif"
+    arithmetic = True
     samples = unary_samples()
 
     def eager(self, x):

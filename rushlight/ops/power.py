@@ -32,6 +32,7 @@ class Square(Unary):
     tensor([1., 4.])
     """
 
+    arithmetic = True
     samples = unary_samples()
     eager = np.square
 
@@ -170,6 +171,7 @@ class Sqrt(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(0.2, 3)
     eager = np.sqrt
 
@@ -185,6 +187,7 @@ class Rsqrt(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(0.2, 3)
 
     def eager(self, x):
@@ -202,6 +205,7 @@ class Reciprocal(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(0.2, 3)
     eager = np.reciprocal
 
@@ -217,6 +221,7 @@ class Hypot(TensorPair):
     """
 
     kinds = "f"
+    arithmetic = True
     samples = binary_samples()
     eager = np.hypot
 

@@ -19,6 +19,7 @@ class Rounding(Unary, abstract=True):
     """A function to integers: constant between its jumps, the identity on integers."""
 
     kinds = "if"
+    arithmetic = True
     samples = unary_samples(0, 0.4)
 
     def kernel(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
@@ -67,6 +68,7 @@ class Frac(Unary):
     """
 
     kinds = "f"
+    arithmetic = True
     samples = unary_samples(0.1, 0.9)
 
     def eager(self, x):

@@ -321,6 +321,7 @@ class Erfcx(SpecialOnly):
     tensor([1.0000, 0.0561])
     """
 
+    arithmetic = True
     samples = unary_samples()
     eager = staticmethod(kernels.erfcx)
 

@@ -22,6 +22,7 @@ class Exp(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples()
     eager = np.exp
 
@@ -37,6 +38,7 @@ class Exp2(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples()
     eager = np.exp2
 
@@ -52,6 +54,7 @@ class Expm1(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples()
     eager = np.expm1
 
@@ -67,6 +70,7 @@ class Log(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(0.2, 4)
     eager = np.log
 
@@ -82,6 +86,7 @@ class Log2(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(0.2, 4)
     eager = np.log2
 
@@ -97,6 +102,7 @@ class Log10(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(0.2, 4)
     eager = np.log10
 
@@ -112,6 +118,7 @@ class Log1p(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(-0.5, 4)
     eager = np.log1p
 
@@ -200,6 +207,7 @@ class Tan(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(-1.2, 1.2)
     eager = np.tan
 
@@ -248,6 +256,7 @@ class Atan(Unary):
 
     aliases = ("arctan",)
     floats = True
+    arithmetic = True
     samples = unary_samples()
     eager = np.arctan
 
@@ -265,6 +274,7 @@ class Atan2(TensorPair):
     aliases = ("arctan2",)
     kinds = "bif"
     floats = True
+    arithmetic = True
     samples = binary_samples(0.3, 2, second=(-2, 2))
     eager = np.arctan2
 
@@ -313,6 +323,7 @@ class Tanh(Unary):
     """
 
     floats = True
+    arithmetic = True
     samples = unary_samples(-4, 4)
     eager = np.tanh
 
@@ -361,6 +372,7 @@ class Atanh(Unary):
 
     aliases = ("arctanh",)
     floats = True
+    arithmetic = True
     samples = unary_samples(-0.9, 0.9)
     eager = np.arctanh
 
@@ -397,6 +409,7 @@ class Deg2rad(Unary):
 
     kinds = "bif"
     floats = True
+    arithmetic = True
     samples = unary_samples(-180, 180)
 
     def eager(self, x):
@@ -415,6 +428,7 @@ class Rad2deg(Unary):
 
     kinds = "bif"
     floats = True
+    arithmetic = True
     samples = unary_samples(-4, 4)
 
     def eager(self, x):

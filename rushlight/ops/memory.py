@@ -46,7 +46,8 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def element_strides(array: ndarray) -> tuple[int, ...]:
-    if array.size:
+    """The strides in elements; NumPy gives none to a new array without elements."""
+    if array.size or any(array.strides):
         itemsize = array.itemsize
         return tuple([s // itemsize for s in array.strides])
     return dense_strides(array.shape)

@@ -428,6 +428,8 @@ class Unsqueeze(View):
 
         def unsqueeze(input: Tensor, dim: int) -> Tensor:
             try:
+                if type(dim) is not int:
+                    raise TypeError
                 array = input._array[INSERT[dim]]
             except WRONG:
                 return apply(*check(input, dim))

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.autograd.modes import local
-from rushlight.autograd.tape import edge
 from rushlight.layouts import (
     arranged,
     channels_last,
@@ -24,8 +22,8 @@ from rushlight.ops.base import axis, composite, need_tensor, ops, registry
 from rushlight.ops.families import View
 from rushlight.ops.memory import dense_strides, element_strides, offset_in, storage
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import as_shape, changes_metadata, check_shape, view_node
-from rushlight.tensor import Tensor, wrap, wrap_view
+from rushlight.ops.views import as_shape, changes_metadata, check_shape, viewed
+from rushlight.tensor import Tensor, wrap
 
 ndarray = np.ndarray
 DENSE = contiguous_format
@@ -144,31 +142,27 @@ class AsStrided(View):
                 f"and itemsize {itemsize} requiring a storage size of {need * itemsize} are out "
                 f"of bounds for storage of size {flat.nbytes}"
             )
-        home = (element_strides(x._array), start)
+        home = (element_strides(x._array), start)  # where x lies in its storage
         return (x,), {"size": shape, "stride": steps, "storage_offset": offset, "home": home}
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
         (x,) = operands
-        array = self.eager(x._array, **attrs)
-        base = x if x._base is None else x._base
-        start = offset_in(storage(base._array), base._array)
-        v = wrap_view(array, base, self, {**attrs, "home": (dense_strides(base.shape), 0)})
-        if start or not base._array.flags.c_contiguous or x._view is None is not x._base:
-            v._view = None  # replayed on a copy of the base, it would see other elements
-        if not local.state.grad:
-            v._view = v._history = None
-        elif x._history is not None:
-            history = edge(x)
-            if history is not None:
-                v._view_node = view_node(self, history, array, attrs)
-        return v
+        source = x if x._view is None else x._base  # strides reach beyond a view: all of its base
+        array = source._array
+        attrs = {**attrs, "home": (element_strides(array), offset_in(storage(array), array))}
+        return viewed(self, source, self.eager(array, **attrs), attrs)
 
     def eager(self, x, *, size, stride, storage_offset, home):
         flat = storage(x)
-        if (element_strides(x), offset_in(flat, x)) != home and x.size:
-            count = max(reach(x.shape, *home), reach(size, stride, storage_offset))
-            flat = np.zeros(count, x.dtype)
-            flat[places(x.shape, *home)] = x
+        if (element_strides(x), offset_in(flat, x)) != home:
+            flat = x.ravel()
+            dense = home == (dense_strides(x.shape), 0)
+            if not dense or reach(size, stride, storage_offset) > flat.size:
+                raise RuntimeError(
+                    "as_strided: no gradient for a write to elements that the strides find only "
+                    f"in the memory of the original, {list(x.shape)} with strides {home[0]}. "
+                    "Use .contiguous().as_strided(...)"
+                )
         if 0 in size:
             return np.empty(size, x.dtype)
         itemsize = x.itemsize

@@ -29,29 +29,33 @@ NEGATIVE = [[1.0, 0.0], [0.0, -1.0]]
 
 
 class CholeskyInfo(Op):
-    """The lower Cholesky factor of each matrix, and LAPACK's info."""
+    """The Cholesky factor of each matrix, and LAPACK's info."""
 
     function = method = False
     differentiable = (0,)
 
-    def check(self, A: Tensor) -> Any:
-        return (A,), {}
+    def check(self, A: Tensor, upper: bool) -> Any:
+        return (A,), {"upper": upper}
 
-    def eager(self, a):
+    def eager(self, a, *, upper):
         try:
-            return np.linalg.cholesky(a), np.zeros(a.shape[:-2], np.int32)
+            return np.linalg.cholesky(a, upper=upper), np.zeros(a.shape[:-2], np.int32)
         except np.linalg.LinAlgError:
-            info = kernels.first_failure(a)
+            info = kernels.first_failure(a.conj().swapaxes(-1, -2) if upper else a)
             bad = (info != 0)[..., None, None]
-            y = np.linalg.cholesky(np.where(bad, np.eye(a.shape[-1], dtype=a.dtype), a))
-            return np.where(bad, np.tril(a), y), info
+            unit = np.eye(a.shape[-1], dtype=a.dtype)
+            y = np.linalg.cholesky(np.where(bad, unit, a), upper=upper)
+            return np.where(bad, np.triu(a) if upper else np.tril(a), y), info
 
-    def vjp(self, g, y, _a):
-        factor = y[0]
-        h = adjoint(factor)
+    def vjp(self, g, y, _a, *, upper):
+        if upper:
+            h, g = y[0], adjoint(g)
+            factor = adjoint(h)
+        else:
+            factor = y[0]
+            h = adjoint(factor)
         lower = (h @ g).tril()
-        inner = (lower + adjoint(lower)) / 2
-        inner = inner - ops.diag_embed(inner.diagonal(dim1=-2, dim2=-1) / 2)
+        inner = (lower + adjoint(lower.tril(-1))) / 2
         left = ops.linalg.solve_triangular(h, inner, upper=True)
         return ops.linalg.solve_triangular(factor, left, upper=False, left=False)
 
@@ -81,11 +85,9 @@ def cholesky_ex(
     >>> rl.linalg.cholesky_ex(rl.tensor([[4.0]])).L
     tensor([[2.]])
     """
-    a = check_matrices("linalg.cholesky", A)
-    factor, info = cholesky_info(adjoint(a) if upper else a)
+    y = CholeskyEx(*cholesky_info(check_matrices("linalg.cholesky", A), upper))
     if check_errors:
-        check_info("linalg.cholesky", info, NOT_POSITIVE)
-    y = CholeskyEx(adjoint(factor) if upper else factor, info)
+        check_info("linalg.cholesky", y.info, NOT_POSITIVE)
     return y if out is None else into(out, y)
 
 
@@ -128,35 +130,45 @@ def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = Non
     return cholesky(input, upper=upper, out=out)
 
 
-@composite(
-    samples=[
-        S(T(3, 2), T(values=LOWER)),
-        S(T(3, 2), T(values=WELL), upper=True),
-        S(T(2, 3, 2), T(values=LOWER)),
-        S(T(0, 2), T(0, 0)),
-    ],
-    errors=[
-        Fails(RuntimeError, "at least 2 dimensions", T(3), T(3, 3)),
-        Fails(RuntimeError, r"2x2 and 3x2", T(3, 2), T(2, 2)),
-    ],
-)
-def cholesky_solve(
-    B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None
-) -> Tensor:
+class CholeskySolve(Op):
     """X with A·X = B, from the Cholesky factor of A: L·Lᴴ = A, or Uᴴ·U = A if ``upper``.
+
+    The gradient takes A to be that product of all of L, though only one triangle of it is read.
 
     >>> rl.cholesky_solve(rl.tensor([[4.0]]), rl.tensor([[2.0]]))
     tensor([[1.]])
     """
-    check_equation("cholesky_solve", L, B)
-    lower = adjoint(L) if upper else L
-    half = ops.linalg.solve_triangular(lower, B, upper=False)
-    y = ops.linalg.solve_triangular(adjoint(lower), half, upper=True)
-    return y if out is None else into(out, y)
+
+    samples = [
+        S(T(3, 2), T(values=LOWER, grad=False)),
+        S(T(3, 2), T(values=WELL, grad=False), upper=True),
+        S(T(2, 3, 2), T(values=LOWER, grad=False)),
+        S(T(0, 2), T(0, 0)),
+    ]
+    errors = [
+        Fails(RuntimeError, "at least 2 dimensions", T(3), T(3, 3)),
+        Fails(RuntimeError, r"2x2 and 3x2", T(3, 2), T(2, 2)),
+    ]
+
+    def check(self, B: Tensor, L: Tensor, upper: bool = False) -> Any:
+        check_equation("cholesky_solve", L, B)
+        return (B, L), {"upper": upper}
+
+    def eager(self, b, factor, *, upper):
+        h = factor.conj().swapaxes(-1, -2)
+        lower, upper_factor = (h, factor) if upper else (factor, h)
+        half = kernels.solve_triangular(lower, b, upper=False)
+        return kernels.solve_triangular(upper_factor, half, upper=True)
+
+    def vjp(self, g, y, _b, factor, *, upper):
+        gb = ops.cholesky_solve(g, factor, upper)
+        both = gb @ adjoint(y)
+        both = both + adjoint(both)
+        return gb, -(factor @ both if upper else both @ factor)
 
 
 @composite(
-    samples=[S(T(values=LOWER)), S(T(values=WELL), upper=True), S(T(0, 0))],
+    samples=[S(T(values=LOWER, grad=False)), S(T(values=WELL, grad=False), upper=True), S(T(0, 0))],
     errors=matrix_errors(),
 )
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -166,7 +178,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
     tensor([[0.2500]])
     """
     check_matrices("cholesky_inverse", L, argument="L")
-    y = cholesky_solve(ops.eye(L.shape[-1], dtype=L.dtype).expand(L.shape), L, upper)
+    y = ops.cholesky_solve(ops.eye(L.shape[-1], dtype=L.dtype).expand(L.shape), L, upper)
     return y if out is None else into(out, y)
 
 

@@ -153,6 +153,8 @@ def istft(
 
     Args:
         length: of the signal; by default as long as the pieces reach
+        return_complex: whether the signal is complex; else only the first n_fft/2 + 1 frequencies
+            count, the others mirroring them
 
     >>> x = rl.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
     >>> rl.istft(rl.stft(x, 4, return_complex=True), 4)
@@ -185,11 +187,10 @@ def istft(
     factors = centred_window("istft", window, span, n_fft, x.dtype.to_real())
     spectra = (x if x.ndim == 3 else x.unsqueeze(0)).mT
     norm = "ortho" if normalized else "backward"
-    if half:
-        pieces = ops.fft.irfft(spectra, n_fft, norm=norm)
-    else:
+    if return_complex:
         pieces = ops.fft.ifft(spectra, norm=norm)
-        pieces = pieces if return_complex else pieces.real
+    else:
+        pieces = ops.fft.irfft(spectra, n_fft, norm=norm)
     y = overlapped(pieces * factors, factors, n_fft, hop, center, length)
     return y if x.ndim == 3 else y.squeeze(0)
 

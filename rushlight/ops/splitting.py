@@ -14,7 +14,7 @@ from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import part_of
 from rushlight.ops.views import ALL, along, view_node
-from rushlight.tensor import VIEW, Tensor, new
+from rushlight.tensor import LEAF, VIEW, Tensor, new
 
 
 class Pieces(Op, abstract=True):
@@ -45,7 +45,8 @@ class Pieces(Op, abstract=True):
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
         (x,) = operands
         recording, single, shared = local.state.grad, self.single, counter(x)
-        base, chain = (x, ()) if x._base is None else (x._base, x._view)
+        own = x._base is None or x._history is LEAF
+        base, chain = (x, ()) if own else (x._base, x._view)
         views = []
         for array, where in self.pieces(x._array, **attrs):
             v = new(Tensor)

@@ -18,6 +18,7 @@ from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new
 
 ndarray = np.ndarray
 MOST_DIMS = 64
+MOST_ELEMENTS = 2**59 - 1  # of 16 bytes
 ALL = slice(None)
 NOTHING = (None,)
 INSERT: dict[int, tuple[Any, ...]] = {d: (ALL,) * d + (None,) for d in range(MOST_DIMS)}
@@ -41,7 +42,7 @@ def viewed(op: Any, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
         return v
     v._history = VIEW
     v._view_version = shared.value
-    if base is None:
+    if base is None or x._history is LEAF:
         v._base, v._view = x, ((op, attrs),)
     else:
         v._base = base
@@ -120,8 +121,8 @@ def check_shape(name: str, shape: Sequence[int]) -> None:
                 f"{name}(): Trying to create tensor with negative dimension {n}: {list(shape)}"
             )
         count *= n
-    if count >= 2**63:
-        raise RuntimeError(f"{name}(): the element count of shape {list(shape)} overflows int64")
+    if count > MOST_ELEMENTS:
+        raise RuntimeError(f"{name}(): the size in bytes of shape {list(shape)} overflows int64")
 
 
 def changes_metadata(name: str) -> None:

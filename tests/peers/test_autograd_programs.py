@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ import torch
 
 import rushlight as rl
 from tests.peers.scenarios import attempt
-
 
 # An expanded tensor is read-only here; PyTorch lets parts of it be written to.
 ALLOWED = ["refers to a single memory location", "read-only"]
@@ -32,9 +30,6 @@ class Pair(NamedTuple):
 
     theirs: Any
     ours: Any
-
-
-Step = Callable[[Any, Any], Any]  # (library, tensors) → a new tensor or None
 
 
 class Program:

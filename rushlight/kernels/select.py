@@ -16,6 +16,8 @@ def choose(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     bits = BITS.get(a.itemsize)
     if mask.size < FEW or bits is None or np.broadcast(mask, a, b).shape != mask.shape:
         return np.where(mask, a, b)
+    if not a.ndim and not a.view(bits):
+        mask, a, b = ~mask, b, a
     y = np.empty(mask.shape, bits)
     flags = np.ascontiguousarray(mask).reshape(-1).view(np.int8)
     first, second = [flat(t, mask.shape).view(bits) for t in (a, b)]

@@ -11,7 +11,7 @@ from rushlight import dtypes
 from rushlight.kernels import special as kernels
 from rushlight.kernels.select import at_least, choose
 from rushlight.ops.base import axis, composite, need_tensor, ops
-from rushlight.ops.elementwise import Formula, masked
+from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor
@@ -44,7 +44,7 @@ class Relu(Unary):
         return at_least(x, ZERO[x.dtype])
 
     def vjp(self, g, y, _x):
-        return masked(y > 0, g)
+        return cleared(y <= 0, g)
 
 
 class Sigmoid(Unary):
@@ -184,7 +184,7 @@ class Threshold(Formula):
         return choose(x <= threshold, np.array(value, x.dtype), x)
 
     def vjp(self, g, _y, x, *, threshold, value):
-        return ops.where(x <= threshold, 0, g)
+        return cleared(x <= threshold, g)
 
 
 class Hardshrink(Formula):
@@ -206,7 +206,7 @@ class Hardshrink(Formula):
         return choose(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
 
     def vjp(self, g, _y, x, *, lambd):
-        return ops.where(x.abs() <= lambd, 0, g)
+        return cleared(x.abs() <= lambd, g)
 
 
 class Celu(Formula):

@@ -165,5 +165,12 @@ def masked(mask: Any, g: Any) -> Any:
     return choose(mask, g, np.zeros((), g.dtype))
 
 
+def cleared(mask: Any, g: Any) -> Any:
+    """0 where ``mask`` holds, else ``g``: of tensors or arrays."""
+    if isinstance(g, Tensor):
+        return ops.where(mask, 0, g)
+    return choose(mask, np.zeros((), g.dtype), g)
+
+
 def no_derivative(name: str, argument: str) -> NoReturn:
     raise NotImplementedError(f"the derivative for '{argument}' of {name} is not implemented")

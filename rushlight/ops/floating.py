@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
-from rushlight.ops.elementwise import Formula, TensorPair, masked, zero
+from rushlight.ops.elementwise import Formula, TensorPair, cleared, masked, zero
 from rushlight.ops.families import Binary, Unary
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
@@ -106,6 +106,11 @@ class Signbit(Classify):
         return np.signbit(x) if x.dtype.kind == "f" else x < 0
 
 
+def sign(x: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1; unlike np.sign, 0 for NaN."""
+    return x.copy() if x.dtype.kind == "b" else (x > 0).astype(x.dtype) - (x < 0)
+
+
 class Sign(Unary):
     """-1, 0 or 1: the sign of each element.
 
@@ -117,8 +122,7 @@ class Sign(Unary):
     arithmetic = True
     samples = unary_samples()
 
-    def eager(self, x):
-        return x.copy() if x.dtype.kind == "b" else np.sign(x)
+    eager = staticmethod(sign)
 
     def vjp(self, g, _y, _x):
         return zero(g)
@@ -134,13 +138,13 @@ class Sgn(Unary):
     samples = unary_samples()
 
     def eager(self, x):
-        return x.copy() if x.dtype.kind == "b" else np.sign(x)
+        return np.sign(x) if x.dtype.kind == "c" else sign(x)
 
     def vjp(self, g, y, x):
         if not x.dtype.is_complex:
             return zero(g)
         size = x.abs()
-        return ops.where(size == 0, 0, (g - (g * y.conj()).real * y) / size)
+        return cleared(size == 0, (g - (g * y.conj()).real * y) / size)
 
 
 class NanToNum(Formula):
@@ -210,8 +214,8 @@ class Nextafter(TensorPair):
     def vjp_a(self, g, _y, a, b):
         return masked(a != b, g)
 
-    def vjp_b(self, g, _y, a, b):
-        return masked(a == b, g)
+    def vjp_b(self, g, _y, _a, _b):
+        return zero(g)
 
 
 class Heaviside(Op):

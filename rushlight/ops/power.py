@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.ops.base import composite, into, ops, registry
-from rushlight.ops.elementwise import TensorPair, common_dtype, zero
+from rushlight.ops.elementwise import TensorPair, cleared, common_dtype, zero
 from rushlight.ops.families import Binary, Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor
@@ -107,7 +107,7 @@ class Pow(Binary):
 
     def vjp_a(self, g, _y, a, b):
         if isinstance(b, Tensor):
-            return ops.where(b == 0, 0, g * conjugate(b * a ** (b - 1)))
+            return cleared(b == 0, g * conjugate(b * a ** (b - 1)))
         return zero(g) if b == 0 else g * conjugate(b * a ** (b - 1))
 
     def vjp_b(self, g, y, a, b):

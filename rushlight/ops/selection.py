@@ -16,6 +16,7 @@ from rushlight.ops.base import Op, any_tracked, composite, into, need_tensor, op
 from rushlight.ops.elementwise import (
     Formula,
     TensorPair,
+    cleared,
     common_dtype,
     masked,
     mismatch,
@@ -95,7 +96,7 @@ class Where(Op):
         return masked(condition, g)
 
     def vjp_b(self, g, _y, condition, _a, _b):
-        return ops.where(condition, 0, g)
+        return cleared(condition, g)
 
 
 def mask(condition: Any) -> np.ndarray:
@@ -275,10 +276,10 @@ class Maximum(Extreme):
     eager = np.maximum
 
     def vjp_a(self, g, _y, a, b):
-        return ops.where(a < b, 0, ops.where(a == b, g / 2, g))
+        return cleared(a < b, ops.where(a == b, g / 2, g))
 
     def vjp_b(self, g, _y, a, b):
-        return ops.where(a > b, 0, ops.where(a == b, g / 2, g))
+        return cleared(a > b, ops.where(a == b, g / 2, g))
 
 
 class Minimum(Extreme):
@@ -291,10 +292,10 @@ class Minimum(Extreme):
     eager = np.minimum
 
     def vjp_a(self, g, _y, a, b):
-        return ops.where(a > b, 0, ops.where(a == b, g / 2, g))
+        return cleared(a > b, ops.where(a == b, g / 2, g))
 
     def vjp_b(self, g, _y, a, b):
-        return ops.where(a < b, 0, ops.where(a == b, g / 2, g))
+        return cleared(a < b, ops.where(a == b, g / 2, g))
 
 
 class Fmax(Extreme):
@@ -310,7 +311,7 @@ class Fmax(Extreme):
         return masked((a >= b) | b.isnan(), g)
 
     def vjp_b(self, g, _y, a, b):
-        return ops.where((a >= b) | b.isnan(), 0, g)
+        return cleared((a >= b) | b.isnan(), g)
 
 
 class Fmin(Extreme):
@@ -326,7 +327,7 @@ class Fmin(Extreme):
         return masked((a <= b) | b.isnan(), g)
 
     def vjp_b(self, g, _y, a, b):
-        return ops.where((a <= b) | b.isnan(), 0, g)
+        return cleared((a <= b) | b.isnan(), g)
 
 
 class Lerp(Formula):

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.kernels import special as kernels
 from rushlight.ops.base import composite, into, need_tensor, ops
-from rushlight.ops.elementwise import Formula, TensorPair, masked, no_derivative
+from rushlight.ops.elementwise import Formula, TensorPair, cleared, no_derivative
 from rushlight.ops.families import Binary, Unary
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor
@@ -203,7 +203,7 @@ class Xlogy(Binary):
 
     def vjp_a(self, g, _y, a, b):
         log = ops.log(b) if isinstance(b, Tensor) else ops.full((), float(b), dtype=g.dtype).log()
-        return masked((a != 0) | (b > 0), g * log)
+        return cleared((a == 0) & (b <= 0), g * log)
 
     def vjp_b(self, g, _y, a, b):
         return g * a / b
@@ -364,7 +364,7 @@ class Xlog1py(SpecialPair):
 
     def vjp_a(self, g, _y, a, b):
         log = ops.log1p(b) if isinstance(b, Tensor) else math.log1p(b)
-        return masked((a != 0) | (b > -1), g * log)
+        return cleared((a == 0) & (b <= -1), g * log)
 
     def vjp_b(self, g, _y, a, b):
         return g * a / (b + 1)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from rushlight.ops.base import ops
-from rushlight.ops.elementwise import TensorPair
+from rushlight.ops.elementwise import TensorPair, masked
 from rushlight.ops.families import Unary, conjugate
 from rushlight.ops.samples import binary_samples, unary_samples
 
@@ -143,11 +143,11 @@ class Logaddexp(TensorPair):
         larger = np.where(a.real > b.real, a, b)
         return np.where(a == b, a + LOG_2, larger + np.log(np.exp(a - larger) + np.exp(b - larger)))
 
-    def vjp_a(self, g, y, a, _b):
-        return g * conjugate((a - y).exp())
+    def vjp_a(self, g, _y, a, b):
+        return g / conjugate(1 + (b - a).exp())
 
-    def vjp_b(self, g, y, _a, b):
-        return g * conjugate((b - y).exp())
+    def vjp_b(self, g, _y, a, b):
+        return g / conjugate(1 + (a - b).exp())
 
 
 class Logaddexp2(TensorPair):
@@ -162,11 +162,11 @@ class Logaddexp2(TensorPair):
     samples = binary_samples()
     eager = np.logaddexp2
 
-    def vjp_a(self, g, y, a, _b):
-        return g * (a - y).exp2()
+    def vjp_a(self, g, _y, a, b):
+        return g / (1 + (b - a).exp2())
 
-    def vjp_b(self, g, y, _a, b):
-        return g * (b - y).exp2()
+    def vjp_b(self, g, _y, a, b):
+        return g / (1 + (a - b).exp2())
 
 
 class Sin(Unary):
@@ -279,10 +279,12 @@ class Atan2(TensorPair):
     eager = np.arctan2
 
     def vjp_a(self, g, _y, a, b):
-        return g * b / (a * a + b * b)
+        square = a * a + b * b
+        return masked(square != 0, g * b / square)
 
     def vjp_b(self, g, _y, a, b):
-        return -g * a / (a * a + b * b)
+        square = a * a + b * b
+        return masked(square != 0, -g * a / square)
 
 
 class Sinh(Unary):
@@ -360,7 +362,7 @@ class Acosh(Unary):
     eager = np.arccosh
 
     def vjp(self, g, _y, x):
-        return g * conjugate((x - 1).rsqrt() * (x + 1).rsqrt())
+        return g * conjugate((x * x - 1).rsqrt())
 
 
 class Atanh(Unary):

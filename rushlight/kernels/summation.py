@@ -34,6 +34,14 @@ def add_up(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = Fa
     return y.transpose(np.argsort(order)).reshape(shape)
 
 
+def add_up_squares(x: np.ndarray, dim: tuple[int, ...] | None, keepdim: bool = False) -> np.ndarray:
+    """Σ|x|² over the dimensions ``dim``, without holding the squares where rows are summed."""
+    if x.flags.c_contiguous and x.ndim and (dim is None or dim == (x.ndim - 1,)):
+        y = np.vecdot(x, x) if dim else np.vdot(x, x)
+        return np.expand_dims(y.real, dim or tuple(range(x.ndim))) if keepdim else y.real
+    return add_up((x.conj() * x).real if x.dtype.kind == "c" else x * x, dim, keepdim)
+
+
 def _is_hard(x: np.ndarray, dim: tuple[int, ...] | None) -> bool:
     """Whether NumPy would be inaccurate or slow."""
     if dim is None:

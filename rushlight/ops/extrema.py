@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from rushlight.ops.reduce import (
     need_bool,
     numpy_names,
     restored,
+    whole,
 )
 from rushlight.ops.results import result_type, scattered
 from rushlight.ops.samples import Fails, S, T
@@ -73,6 +75,9 @@ class Extremum(Fold, abstract=True):
         Fails(NotImplementedError, "'ComplexFloat'", T(3, dtype=dtypes.complex64)),
     )
     combine: np.ufunc
+
+    def make(self) -> Callable[..., Any]:
+        return whole(self, functools.partial(self.combine.reduce, axis=None), super().make())
 
     def check(self, input: Tensor, dim: Dims = (), keepdim: bool = False) -> Any:
         x = need_order(self.name, need_tensor(self.name, input))
@@ -189,7 +194,7 @@ def max_(
     if other is not None or isinstance(dim, Tensor):
         return ops.maximum(input, dim if other is None else other, out=out)
     if dim is None:
-        return ops.amax(input, None, keepdim, out=out)
+        return ops.amax(input) if out is None else ops.amax(input, out=out)
     return max_dim(input, dim, keepdim, out=out)
 
 
@@ -222,7 +227,7 @@ def min_(
     if other is not None or isinstance(dim, Tensor):
         return ops.minimum(input, dim if other is None else other, out=out)
     if dim is None:
-        return ops.amin(input, None, keepdim, out=out)
+        return ops.amin(input) if out is None else ops.amin(input, out=out)
     return min_dim(input, dim, keepdim, out=out)
 
 

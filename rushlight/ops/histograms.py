@@ -80,7 +80,7 @@ class BinCounts(Op):
         inside, flat = np.ones(len(points), np.bool_), np.zeros(len(points), np.int64)
         for x, e, bins in zip(points.T, edges, shape, strict=True):
             inside &= (x >= e[0]) & (x <= e[-1])
-            flat = flat * bins + np.minimum(np.searchsorted(e, x, "right") - 1, bins - 1)
+            flat = flat * bins + bin_of(x, e)
         weight = weight[inside] if weight is not None else None
         count = np.bincount(flat[inside], weight, math.prod(shape)).reshape(shape)
         count = count.astype(points.dtype)
@@ -89,6 +89,18 @@ class BinCounts(Op):
             for i, e in enumerate(edges):
                 count /= np.diff(e).reshape([-1 if i == j else 1 for j in range(len(edges))])
         return count
+
+
+def bin_of(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The number of the bin that holds each element between the outer edges."""
+    last = len(edges) - 2
+    width = (edges[-1] - edges[0]) / (last + 1)
+    if last < 0 or not np.allclose(np.diff(edges), width, rtol=1e-3, atol=0):
+        return np.minimum(np.searchsorted(edges, x, "right") - 1, last)
+    guess = np.clip((x - edges[0]) / width, 0, last).astype(np.int64)
+    guess -= x < edges[guess]
+    guess += (x >= edges[guess + 1]) & (guess < last)
+    return guess
 
 
 bin_counts = registry["bin_counts"].call

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.errors import kind
-from rushlight.kernels.summation import add_up
+from rushlight.kernels.summation import add_up, add_up_squares
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
 from rushlight.ops.reduce import (
     Dims,
@@ -30,10 +30,7 @@ ORDERS = (2, 1, 3, 0.5, 1.5, -1, INFINITY, -INFINITY)
 def norm_of(x: np.ndarray, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     """(Σ|x|ᵖ)^(1/p), and its limits for p = 0 and ±∞."""
     if p == 2:
-        if dim is None and not keepdim and x.flags.forc:
-            flat = x.ravel("K")
-            return np.sqrt(np.vdot(flat, flat).real)
-        return np.sqrt(add_up((x.conj() * x).real, dim, keepdim))
+        return np.sqrt(add_up_squares(x, dim, keepdim))
     if p == 0:
         return np.asarray(np.count_nonzero(x, dim, keepdims=keepdim), x.real.dtype)
     size = np.abs(x)

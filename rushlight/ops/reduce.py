@@ -145,7 +145,7 @@ def whole(op: Op, kernel: Callable[..., Any], general: Callable[..., Any]) -> Ca
         if args or kwargs or not isinstance(input, Tensor):
             return general(input, *args, **kwargs)
         x = input._array
-        if x.dtype.kind != "f" or x.itemsize == 2:
+        if x.dtype.kind != "f" or x.itemsize == 2 or not x.size:
             return general(input)
         state = local.state
         t = new(Tensor)
@@ -208,7 +208,10 @@ class Sum(Fold):
 
 
 def average(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
-    return add_up(x, dim, keepdim) / x.dtype.type(x.size if dim is None else terms(x, dim))
+    # A 0-d array is the quicker divisor of an array, a NumPy scalar that of another.
+    if dim is None:
+        return add_up(x, None, keepdim) / x.dtype.type(x.size)
+    return add_up(x, dim, keepdim) / np.array(terms(x, dim), x.dtype)
 
 
 class Mean(Fold):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.kernels.running import running
 from rushlight.ops.base import axis, need_tensor, ops
 from rushlight.ops.extrema import need_order
 from rushlight.ops.families import conjugate
@@ -45,8 +46,7 @@ class Accumulate(Along, abstract=True):
     def eager(self, x, *, dim):
         if not x.ndim:
             return x.copy()
-        y = self.combine.accumulate(x, dim, WIDER.get(x.dtype, x.dtype))
-        return y.astype(x.dtype, copy=False)
+        return running(self.combine, x, dim, WIDER.get(x.dtype, x.dtype))
 
 
 class Cumsum(Accumulate):
@@ -185,7 +185,7 @@ class Record(Along, abstract=True):
     def eager(self, x, *, dim):
         if not x.ndim:
             return x.copy(), np.zeros((), np.int64)
-        y = self.combine.accumulate(x, dim)
+        y = running(self.combine, x, dim, x.dtype)
         position = np.arange(x.shape[dim]).reshape([-1] + [1] * (x.ndim - 1 - dim))
         indices = np.where((x == y) | (x != x), position, 0)
         return y, np.maximum.accumulate(indices, dim, out=indices)

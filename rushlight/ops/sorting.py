@@ -136,7 +136,8 @@ class Topk(Ordered):
 def distinct(x: np.ndarray, sort: bool, inverse: bool, counts: bool, dim: int | None) -> Any:
     """The distinct slices along ``dim`` (or elements), and the extras asked for."""
     if dim is None:
-        rows = x.reshape(-1, 1)
+        rows = (x if inverse or not sort else np.sort(x, None)).reshape(-1, 1)
+        sort = sort and inverse
     else:
         lines = np.moveaxis(x, dim, 0)
         rows = lines.reshape(len(lines), lines[:1].size)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.kernels.summation import add_up
+from rushlight.kernels.summation import add_up, add_up_squares
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.reduce import Along, Dims, fold_attributes, in_float32, restored, terms
 from rushlight.ops.samples import Fails, S, T
@@ -72,14 +72,9 @@ class Spread(Along, abstract=True):
 def moments(x: np.ndarray, dim: Any, keepdim: bool, correction: float) -> tuple[Any, Any]:
     """The variance, and the mean with the folded dimensions kept, in two passes."""
     n = terms(x, dim)
-    mean = add_up(x, dim, True) / x.dtype.type(n)
-    distance = x - mean
-    if x.dtype.kind == "c":
-        square = distance.real**2 + distance.imag**2
-    else:
-        square = distance * distance
-    total = add_up(square, dim, keepdim)
-    return total / total.dtype.type(max(n - correction, 0)), mean
+    mean = add_up(x, dim, True) / np.array(n, x.dtype)
+    total = add_up_squares(np.asarray(x - mean), dim, keepdim)
+    return total / np.array(max(n - correction, 0), total.dtype), mean
 
 
 def spread_gradient(g: Tensor, x: Tensor, dim: Any, keepdim: bool, correction: float) -> Tensor:

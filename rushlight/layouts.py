@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -119,37 +119,36 @@ class OutOfMemoryError(RuntimeError):
 
 def whole(value: Any, name: str, argument: str) -> int:
     """``value`` as an int; ``TypeError`` if it is not a whole number."""
-    if isinstance(value, bool) or "__index__" not in dir(type(value)):
-        raise TypeError(f"{name}(): argument '{argument}' must be int, not {kind_of(value)}")
-    return value.__index__()
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument '{argument}' must be int, not {kind_of(value)}"
+        ) from None
 
 
 def shape_of(name: str, size: Sequence[Any], kind: np.dtype) -> tuple[int, ...]:
     """The shape that sizes given one by one or as one sequence mean, checked to be possible."""
     if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = size[0]
-    shape = []
-    for position, n in enumerate(size, 1):
-        try:
-            if type(n) is bool:
-                raise TypeError
-            shape.append(n if type(n) is int else n.__index__())
-        except (AttributeError, TypeError):
-            raise TypeError(
-                f"{name}(): argument 'size' must be tuple of ints, but found element of type "
-                f"{kind_of(n)} at pos {position}"
-            ) from None
-    if shape and min(shape) < 0:
+    count = kind.itemsize
+    for n in size:
+        if type(n) is not int:
+            return shape_of(name, [whole(n, name, "size") for n in size], kind)
+        if n < 0:
+            raise RuntimeError(
+                f"{name}: Trying to create tensor with negative dimension {n}: {list(size)}"
+            )
+        count *= n
+    if len(size) > MOST_DIMENSIONS:
         raise RuntimeError(
-            f"{name}: Trying to create tensor with negative dimension {min(shape)}: {shape}"
+            f"{name}: a tensor has at most {MOST_DIMENSIONS} dimensions, got {len(size)}"
         )
-    if len(shape) > MOST_DIMENSIONS:
-        raise RuntimeError(
-            f"{name}: a tensor has at most {MOST_DIMENSIONS} dimensions, got {len(shape)}"
-        )
-    if math.prod(shape) * kind.itemsize > MOST_BYTES:
-        raise RuntimeError(f"{name}: Storage size calculation overflowed with sizes={shape}")
-    return tuple(shape)
+    if count > MOST_BYTES:
+        raise RuntimeError(f"{name}: Storage size calculation overflowed with sizes={list(size)}")
+    return tuple(size)
 
 
 def allocated(make: Callable[..., np.ndarray], shape: tuple[int, ...], *args: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.device import device, require
-from rushlight.kernels.casting import cast
+from rushlight.kernels.casting import LIMITS, cast
 from rushlight.tensor import Tensor, wrap
 
 PLAIN = frozenset((bool, int, float, complex))
@@ -244,26 +244,26 @@ def filled(
     if found.category == dtypes.COMPLEX and kind.category < dtypes.COMPLEX:
         raise TypeError(f"must be real number, not complex, for dtype {kind}")
     if kind.category == dtypes.INT:
-        return cast(whole_numbers(values, found, kind), kind.numpy).reshape(shape)
-    if kind.category == dtypes.FLOAT and kind.itemsize == 2:
-        return cast(np.array(values, np.float64), kind.numpy).reshape(shape)
-    return np.array(values, kind.numpy).reshape(shape)
+        array = whole_numbers(values, found, kind)
+    elif kind.numpy in dtypes.HALF:
+        array = cast(np.array(values, np.float64), kind.numpy)
+    else:
+        array = np.array(values, kind.numpy)
+    return array if array.shape == shape else array.reshape(shape)
 
 
 def whole_numbers(values: Any, found: dtypes.dtype, kind: dtypes.dtype) -> np.ndarray:
-    """Values for an integer type, as int64 or float64, checked to fit; negative ones may wrap."""
-    limits = np.iinfo(kind.numpy)
-    if found.category == dtypes.FLOAT:
-        wide = np.array(values, np.float64)
-    else:
-        try:
-            wide = np.array(values, np.int64 if limits.max < 2**63 else None)
-        except OverflowError:
-            raise ValueError("Overflow when unpacking long long") from None
-    low = limits.min or -int(limits.max)
-    if wide.size and not (low <= wide.min() and wide.max() <= limits.max):
+    """``values`` as an integer type, checked to fit; negative ones wrap in unsigned types."""
+    try:
+        if kind is found:
+            return np.array(values, kind.numpy)
+        wide = np.array(values, np.float64 if found.category == dtypes.FLOAT else None)
+    except OverflowError:
+        raise ValueError("Overflow when unpacking long long") from None
+    low, high = LIMITS[kind]
+    if wide.size and not ((low or -high) <= wide.min() and wide.max() <= high):
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
-    return wide
+    return cast(wide, kind.numpy)
 
 
 Tensor.new_tensor = new_tensor

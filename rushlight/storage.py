@@ -7,6 +7,8 @@ import mmap
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
 
 from rushlight import dtypes
 from rushlight.layouts import arranged, memory_format, order_of, permuted, shape_of
@@ -18,10 +20,15 @@ def memory_of(array: np.ndarray) -> np.ndarray:
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
-    flat = root.ravel("K")
-    if flat.dtype is not array.dtype:
-        flat = flat.view(array.dtype)
-    return flat
+    if root.flags.forc:
+        flat = root.ravel("K")
+    else:  # another library's array, itself a part of its memory
+        low, high = byte_bounds(root)
+        flat = as_strided(root, ((high - low) // root.itemsize,), (root.itemsize,))
+    if flat.dtype is array.dtype:
+        return flat
+    count = flat.nbytes // array.itemsize
+    return flat.view(np.uint8)[: count * array.itemsize].view(array.dtype)
 
 
 def offset_of(array: np.ndarray, flat: np.ndarray) -> int:

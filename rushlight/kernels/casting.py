@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from rushlight import dtypes
@@ -23,6 +25,12 @@ _C_NAMES = {
     dtypes.float64: "double",
 }
 _FLOAT32, _INT64 = dtypes.float32.numpy, dtypes.int64.numpy
+LIMITS: dict[dtypes.dtype, tuple[Any, Any]] = {
+    kind: (int(np.iinfo(kind.numpy).min), int(np.iinfo(kind.numpy).max))
+    if kind.category == dtypes.INT
+    else (float(ml_dtypes.finfo(kind.numpy).min), float(ml_dtypes.finfo(kind.numpy).max))
+    for kind in _C_NAMES
+}
 
 
 def cast(x: np.ndarray, kind: np.dtype) -> np.ndarray:
@@ -54,17 +62,14 @@ def checked(value: Any, kind: dtypes.dtype) -> Any:
         if value.imag != 0:
             raise _overflow(value, kind)
         value = value.real
+    low, high = LIMITS[kind]
     if kind.category == dtypes.FLOAT:
-        limit = float(dtypes.finfo(kind).max)
-        if not -limit <= value <= limit and abs(value) != float("inf") and value == value:
-            raise _overflow(value, kind)
-        return value
-    limits = np.iinfo(kind.numpy)
-    low, high = int(limits.min), int(limits.max)
-    if not (-high if low == 0 else low) <= value <= high:
+        if low <= value <= high or not math.isfinite(value):
+            return value
         raise _overflow(value, kind)
-    whole = int(value)
-    return whole & high if low == 0 else whole
+    if not (low or -high) <= value <= high:
+        raise _overflow(value, kind)
+    return int(value) & high if low == 0 else int(value)
 
 
 def _overflow(value: Any, kind: dtypes.dtype) -> RuntimeError:

@@ -119,7 +119,7 @@ SIZE_ERRORS = [
     Fails(RuntimeError, "negative dimension -1", 2, -1),
     Fails(RuntimeError, "Storage size calculation overflowed", 2**40, 2**40),
     Fails(RuntimeError, "at most 64 dimensions, got 65", *[1] * 65),
-    Fails(TypeError, "must be tuple of ints, but found element of type float", 2.5),
+    Fails(TypeError, "argument 'size' must be int, not float", 2.5),
     Fails(TypeError, "argument 'dtype' must be rushlight.dtype, not str", 2, dtype="float"),
     Fails(RuntimeError, "device 'cuda' is not available: .* 'cpu'", 2, device="cuda"),
     Fails(
@@ -461,7 +461,7 @@ class ScalarTensor(Factory):
 NEW_SAMPLES = [S(T(2), 3, 2), S(T(2), (3,)), S(T(), ()), S(T(2), 2, dtype=dtypes.int64)]
 NEW_ERRORS = [
     Fails(RuntimeError, "negative dimension -1", T(2), -1),
-    Fails(TypeError, "must be tuple of ints", T(2), 2.5),
+    Fails(TypeError, "argument 'size' must be int, not float", T(2), 2.5),
 ]
 
 

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from rushlight import errors as messages
+from rushlight.autograd.modes import local
 from rushlight.dtypes import int8, int64
 from rushlight.kernels.casting import cast, checked
-from rushlight.ops.base import broadcastable, check_writable, composite, need_tensor, ops
+from rushlight.ops.base import (
+    any_tracked,
+    broadcastable,
+    check_writable,
+    composite,
+    need_tensor,
+    ops,
+    touched,
+)
 from rushlight.ops.creation import NUMBER
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
@@ -32,12 +41,18 @@ class Overwrite(Write, abstract=True):
         return ops.zeros_like(g)
 
     def make(self) -> Callable[..., Tensor]:
-        check, change, name = self.check, self.change, self.name.rstrip("_")
+        check, change, write, name = self.check, self.change, self.write, self.name.rstrip("_")
 
         def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             operands, attrs = check(self, *args, **kwargs)
             check_writable(self, name)
-            return change(self, operands[1:], attrs)
+            state = local.state
+            if state.grad and any_tracked(operands):
+                return change(self, operands[1:], attrs)
+            arrays = [t._array if isinstance(t, Tensor) else t for t in operands]
+            state.run(write, *arrays, **attrs)
+            touched(self)
+            return self
 
         method.__wrapped__ = check  # type: ignore[attr-defined]
         type(self).check.__qualname__ = self.name
@@ -64,15 +79,15 @@ class Copy(Overwrite):
     ]
 
     def check(self, input: Tensor, src: Tensor | float, non_blocking: bool = False) -> Any:
-        if isinstance(src, NUMBER):
-            src = wrap(src)
-        need_tensor("copy_", src, "src", 2)
-        if not broadcastable(src._array.shape, input._array.shape):
-            raise uncopyable(input._array.shape, src._array.shape)
+        if not isinstance(src, Tensor):
+            src = wrap(src) if isinstance(src, NUMBER) else need_tensor("copy_", src, "src", 2)
+        target, shape = input._array.shape, src._array.shape
+        if shape != target and not broadcastable(shape, target):
+            raise uncopyable(target, shape)
         return (input, src), {}
 
     def write(self, x, source):
-        np.copyto(x, source if source.dtype is x.dtype else cast(source, x.dtype))
+        x[...] = source if source.dtype is x.dtype else cast(source, x.dtype)
 
     def vjp_source(self, g, _y, _x, _source):
         return g
@@ -131,7 +146,7 @@ class Fill(Overwrite):
         )
 
     def write(self, x, value):
-        np.copyto(x, cast(value, x.dtype) if isinstance(value, np.ndarray) else value, "unsafe")
+        x.fill(cast(value, x.dtype) if isinstance(value, np.ndarray) else value)
 
     def vjp_value(self, g, _y, _x, _value):
         return g.sum()

@@ -225,8 +225,14 @@ class Div(Binary):
         return -g * conjugate(a / b / b)
 
 
-Tensor.__div__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__rtruediv__
-Tensor.__idiv__ = Tensor.__itruediv__
+def divide_into(self: Tensor, other: Any) -> Any:
+    """``other / self``, by the reciprocal as in PyTorch."""
+    y = ops.reciprocal(self)
+    return y if type(other) in (int, float) and other == 1 else y * other
+
+
+Tensor.__rtruediv__ = Tensor.__rdiv__ = divide_into
+Tensor.__div__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__itruediv__
 
 
 @composite(inplace=True, samples=binary_samples(second=(0.5, 2)), errors=Binary.errors)

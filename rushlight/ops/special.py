@@ -61,7 +61,8 @@ class Erfinv(Special):
     samples = unary_samples(-0.9, 0.9)
     eager = staticmethod(kernels.erfinv)
 
-    def vjp(self, g, y, _x):
+    def vjp(self, g, _y, x):
+        y = x.erfinv()
         return g * (y * y).exp() * (ROOT_PI / 2)
 
 

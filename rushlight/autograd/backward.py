@@ -144,7 +144,11 @@ def tensor_backward(
     inputs: Sequence[Tensor] | None = None,
 ) -> None:
     """Adds to the ``.grad`` of each leaf the gradient of this tensor with respect to it."""
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    if inputs is not None:
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        return
+    keep_graph = create_graph if retain_graph is None else retain_graph
+    Backward(keep_graph, create_graph).run(roots_of((self,), (gradient,), create_graph))
 
 
 def grad_fn(self: Tensor) -> Any:

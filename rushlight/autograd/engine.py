@@ -6,6 +6,7 @@ arrays: rules that are plain arithmetic run on them directly, others get them wr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -16,6 +17,8 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import FREED, NO_ATTRS, Node, Pick, Spec, edge, unpack, unpack_arrays
 from rushlight.tensor import Tensor, wrap
+
+SMALL = 4096  # elements up to which a gradient with odd strides is copied: arithmetic is quicker
 
 
 class Backward:
@@ -50,15 +53,14 @@ class Backward:
         state = local.state
         before, state.grad = state.grad, self.create_graph
         try:
-            with np.errstate(all="ignore"):
-                for e, g in roots:
-                    if isinstance(e, Tensor):
-                        self.shared.add(e)
-                    self.send(e, self.lower(g))
-                self.walk(state)
-                for leaf, g in self.pending.items():
-                    if self.targets is None or leaf in self.targets:
-                        self.arrive(leaf, g)
+            for e, g in roots:
+                if isinstance(e, Tensor):
+                    self.shared.add(e)
+                self.send(e, self.lower(g))
+            self.walk(state)
+            for leaf, g in self.pending.items():
+                if self.targets is None or leaf in self.targets:
+                    self.arrive(leaf, g)
         finally:
             state.grad = before
         return self.found
@@ -71,8 +73,8 @@ class Backward:
         """
         pending, waiting, targets = self.pending, self.waiting, self.targets
         gradients = recorded_gradients if self.create_graph else plain_gradients
-        deliver = self.deliver_recorded if self.create_graph else self.deliver
-        keep_graph = self.retain_graph
+        run, step_on_arrays, deliver = state.run, self.step_on_arrays, self.deliver
+        keep_graph, plain = self.retain_graph, not (self.create_graph or state.anomaly)
         while waiting:
             node = heappop(waiting)[1]
             g = pending.pop(node)
@@ -80,6 +82,9 @@ class Backward:
                 g = self.visit(node, g)
                 if g is None:
                     continue
+            if plain and node.plan.arithmetic and node.post_hooks is None and g.itemsize > 2:
+                run(step_on_arrays, node, g)
+                continue
             grads = gradients(node, g)
             if node.plan.keeps and not keep_graph:
                 node.saved, node.outputs, node.attrs = FREED, None, NO_ATTRS
@@ -87,7 +92,10 @@ class Backward:
                 grads = self.call_post_hooks(node, grads, g)
             if state.anomaly:
                 check_anomaly(node, grads, state.anomaly_check)
-            deliver(node, g, grads)
+            if self.create_graph:
+                self.deliver_recorded(node, g, grads)
+            else:
+                run(deliver, node, g, grads)
 
     def send(self, e: Any, r: Any) -> None:
         """Adds ``r`` to what is pending for the edge ``e``."""
@@ -120,6 +128,42 @@ class Backward:
             return None
         return g
 
+    def step_on_arrays(self, node: Node, g: np.ndarray) -> None:
+        """The gradients of a node whose rules are arithmetic, each made and delivered in turn."""
+        plan, edges, pending, passing = node.plan, node.edges, self.pending, self.passing
+        if plan.keeps:
+            y, operands = unpack_arrays(node)
+            if not self.retain_graph:
+                node.saved, node.outputs = FREED, None
+        else:
+            y, operands = None, edges
+        pair = len(operands) == 2
+        for i, rule in plan.steps:
+            e = edges[i]
+            r = rule(g, y, operands[0], operands[1]) if pair else rule(g, y, *operands)
+            before = pending.get(e)
+            if isinstance(e, Node):
+                if passing is not None and e not in passing:
+                    continue
+                if r.shape != e.shape or r.dtype is not e.array_dtype:
+                    r = fit_array(r, e.shape, e.array_dtype, node)
+                if before is None:
+                    pending[e] = r
+                    heappush(self.waiting, (-e.sequence, e))
+                else:
+                    pending[e] = before + r
+                continue
+            target = e._array
+            if r.shape != target.shape or r.dtype is not target.dtype:
+                r = fit_array(r, target.shape, target.dtype, node)
+            if before is None:
+                pending[e] = r
+                if r is g or r.base is not None:
+                    self.shared.add(e)
+            else:
+                pending[e] = before + r
+                self.shared.discard(e)
+
     def deliver(self, node: Node, g: Any, grads: list[tuple[int, Any]]) -> None:
         """Adds the gradients (arrays) of a node's operands to what is pending for their edges."""
         pending, edges, passing = self.pending, node.edges, self.passing
@@ -127,6 +171,8 @@ class Backward:
             e = edges[i]
             if e is None or r is None:
                 continue
+            if r.size <= SMALL and not r.flags.c_contiguous:
+                r = r.copy()
             if isinstance(e, Node):
                 if passing is not None and e not in passing:
                     continue
@@ -403,7 +449,7 @@ def root_gradient(t: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
                 "grad can be implicitly created only for real scalar outputs but got "
                 f"{t.dtype}"
             )
-        return wrap(np.ones(t._array.shape, t._array.dtype))
+        return wrap(one(t._array.shape, t._array.dtype))
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g._array.shape != t._array.shape:
@@ -412,6 +458,14 @@ def root_gradient(t: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
             f"shape of {list(t.shape)}."
         )
     return g if create_graph else g.detach()
+
+
+@functools.cache
+def one(shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
+    """The gradient of a scalar with respect to itself; shared, so not to be written to."""
+    array = np.ones(shape, kind)
+    array.flags.writeable = False
+    return array
 
 
 def roots_of(tensors: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool) -> list:

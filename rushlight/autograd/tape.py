@@ -188,7 +188,7 @@ class Plan:
     underscore are not kept, the rule gets their shape and dtype alone.
     """
 
-    __slots__ = ("arithmetic", "keep", "keep_output", "keeps", "kept", "op", "rules", "whole")
+    __slots__ = ("arithmetic", "keep", "keep_output", "keeps", "kept", "op", "rules", "steps", "whole")
 
     def __init__(self, op: Any, needed: Sequence[bool]) -> None:
         self.op = op
@@ -201,6 +201,7 @@ class Plan:
                 for i, (name, need) in enumerate(zip(op.operands, needed, strict=True))
                 if need
             )
+        self.steps = self.rules or ((0, self.whole),)  # what to call when there is one result
         keeps = [
             _kept_parameters(rule, len(needed))
             for rule in ([self.whole] if self.whole else [rule for _, rule in self.rules])

@@ -39,6 +39,7 @@ from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap, wrap_view
 ndarray = np.ndarray
 array, asarray = np.array, np.asarray
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+NEITHER = (None, None)
 NUMBER = (int, float, complex, np.number, np.bool_)
 CATEGORY = {"b": dtypes.BOOL, "i": dtypes.INT, "f": dtypes.FLOAT, "c": dtypes.COMPLEX}
 
@@ -334,10 +335,13 @@ def pair_recorder(op: Op) -> Callable[..., None]:
         node = new(Node)
         node.plan = plan
         node.edges = (first, second)
-        keep_a, keep_b = plan.keep
-        node.saved = (a if keep_a else None, b if keep_b else None)
-        if (keep_a and version(a)) or (keep_b and version(b)):
-            node.versions = (version(a), version(b))
+        if plan.kept:
+            keep_a, keep_b = plan.keep
+            node.saved = (a if keep_a else None, b if keep_b else None)
+            if (keep_a and version(a)) or (keep_b and version(b)):
+                node.versions = (version(a), version(b))
+        else:
+            node.saved = NEITHER
         node.sequence = next_sequence()
         y = t._array
         node.shape, node.array_dtype = y.shape, y.dtype

@@ -9,6 +9,7 @@ from rushlight import (
     backends,
     cuda,
     fft,
+    func,
     linalg,
     masked,
     random,
@@ -51,6 +52,7 @@ from rushlight.dtypes import (
     uint32,
     uint64,
 )
+from rushlight.func import vmap
 from rushlight.interop import (
     from_dlpack,
     from_numpy,

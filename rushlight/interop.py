@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -213,7 +214,9 @@ def contains(self: Tensor, element: Any) -> bool:
     return bool((self._array == other).any())
 
 
-def rebuild(cls: type, array: np.ndarray, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
+def rebuild(
+    cls: type[Tensor], array: np.ndarray, requires_grad: bool, extra: dict[str, Any]
+) -> Tensor:
     """The tensor that a pickle describes."""
     t = new(cls)
     t._array = array
@@ -322,6 +325,11 @@ def is_tensor(obj: Any, /) -> bool:
     return isinstance(obj, Tensor)
 
 
+def names(self: Tensor) -> tuple[None, ...]:
+    """The names of the dimensions: they have none."""
+    return (None,) * self._array.ndim
+
+
 def tensor_argument(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
@@ -332,35 +340,51 @@ def tensor_argument(name: str, value: Any) -> Tensor:
 
 OURS = frozenset(Tensor.__annotations__)
 
-Tensor.__array__ = array
-Tensor.__array_wrap__ = array_wrap
-Tensor.__bool__ = to_bool
-Tensor.__complex__ = to_complex
-Tensor.__contains__ = contains
-Tensor.__deepcopy__ = deepcopy
-Tensor.__dlpack__ = dlpack
-Tensor.__dlpack_device__ = dlpack_device
-Tensor.__float__ = to_float
-Tensor.__index__ = to_index
-Tensor.__int__ = to_int
-Tensor.__reduce_ex__ = reduce
-for method in (
-    *(numpy, item, tolist, pin_memory, is_pinned, get_device),
-    *(is_floating_point, is_complex, is_signed, is_nonzero),
-):
-    setattr(Tensor, method.__name__, method)
+METHODS: dict[str, Callable[..., Any]] = {
+    "__array__": array,
+    "__array_wrap__": array_wrap,
+    "__bool__": to_bool,
+    "__complex__": to_complex,
+    "__contains__": contains,
+    "__deepcopy__": deepcopy,
+    "__dlpack__": dlpack,
+    "__dlpack_device__": dlpack_device,
+    "__float__": to_float,
+    "__index__": to_index,
+    "__int__": to_int,
+    "__reduce_ex__": reduce,
+    "get_device": get_device,
+    "is_complex": is_complex,
+    "is_floating_point": is_floating_point,
+    "is_nonzero": is_nonzero,
+    "is_pinned": is_pinned,
+    "is_signed": is_signed,
+    "item": item,
+    "numpy": numpy,
+    "pin_memory": pin_memory,
+    "tolist": tolist,
+}
+CONSTANTS = {
+    "layout": (strided, "The kind of storage: ``rl.strided``."),
+    "is_cpu": (True, "Whether the elements are in the CPU's memory: they are."),
+    "is_sparse": (False, "Whether zeros are left out of the storage: never."),
+    "is_sparse_csr": (False, "Whether zeros are left out of the storage: never."),
+    "is_quantized": (False, "Whether the elements are stored as scaled integers: never."),
+    "is_nested": (False, "Whether the tensor is a list of tensors: never."),
+    "is_cuda": (False, "Whether the elements are on a CUDA device: never."),
+    "is_meta": (False, "Whether the tensor has a shape but no elements: never."),
+    "is_mkldnn": (False, "Whether the elements are in a layout of oneDNN: never."),
+    "is_mps": (False, "Whether the elements are on an Apple device: never."),
+    "is_xpu": (False, "Whether the elements are on an Intel device: never."),
+}
 
 
-def always(value: Any, meaning: str) -> property:
+def constant(value: Any, meaning: str) -> property:
     return property(lambda self: value, doc=meaning)
 
 
-Tensor.layout = always(strided, "The kind of storage: ``rl.strided``.")
-Tensor.is_cpu = always(True, "Whether the elements are in the CPU's memory.")
-Tensor.is_sparse = always(False, "Whether only the elements that are not zero are stored.")
-Tensor.is_quantized = always(False, "Whether the elements are stored as scaled integers.")
-for place in ("cuda", "mps", "xpu", "meta", "mkldnn", "sparse_csr", "nested"):
-    setattr(Tensor, f"is_{place}", always(False, f"Whether the tensor is of the kind {place}."))
-Tensor.names = property(
-    lambda self: (None,) * self._array.ndim, doc="The names of the dimensions: they have none."
-)
+for name, method in METHODS.items():
+    setattr(Tensor, name, method)
+for name, (value, meaning) in CONSTANTS.items():
+    setattr(Tensor, name, constant(value, meaning))
+Tensor.names = property(names)  # type: ignore[attr-defined]

@@ -87,8 +87,8 @@ def order_of(
     if format is preserve_format:
         if like is None or like.flags.c_contiguous or 0 in like.strides:
             return None
-        order = sorted(range(like.ndim), key=lambda dim: -like.strides[dim])
-        return None if order == list(range(like.ndim)) else tuple(order)
+        kept = tuple(sorted(range(like.ndim), key=lambda dim: -like.strides[dim]))
+        return None if kept == tuple(range(like.ndim)) else kept
     try:
         order = _CHANNELS_LAST[format]
     except (KeyError, TypeError):

@@ -218,13 +218,13 @@ def infer_items(data: Sequence[Any], depth: int) -> tuple[dtypes.dtype, tuple[in
         raise ValueError("too many dimensions 'str'")
     if any(item is data for item in data):
         raise TypeError("new(): self-referential lists are incompatible")
-    kinds, shapes, values = zip(*[infer(item, depth + 1) for item in data], strict=True)
+    found, shapes, values = zip(*[infer(item, depth + 1) for item in data], strict=True)
     for shape in shapes:
         if shape != shapes[0]:
             raise uneven(shapes[0], shape, depth + 1)
     unchanged = all(a is b for a, b in zip(values, data, strict=True))
     shape = (len(data), *shapes[0])
-    return reduce(dtypes.promote_types, set(kinds)), shape, data if unchanged else values
+    return reduce(dtypes.promote_types, set(found)), shape, data if unchanged else values
 
 
 def uneven(first: tuple[int, ...], other: tuple[int, ...], depth: int) -> Exception:

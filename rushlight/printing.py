@@ -24,7 +24,7 @@ class Options:
     sci_mode: bool | None = None
 
 
-PROFILES = {
+PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
     "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
     "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
@@ -207,5 +207,5 @@ def tensor_format(self: Tensor, format_spec: str) -> str:
     return object.__format__(self, format_spec)
 
 
-Tensor.__repr__ = tensor_repr
-Tensor.__format__ = tensor_format
+for name, method in (("__repr__", tensor_repr), ("__format__", tensor_format)):
+    setattr(Tensor, name, method)

@@ -70,7 +70,8 @@ def manual_seed(seed: int) -> Generator:
     >>> rl.rand(2)
     tensor([0.4963, 0.7682])
     """
-    return default_generator.manual_seed(int(seed))
+    default_generator.manual_seed(int(seed))
+    return default_generator
 
 
 def seed() -> int:

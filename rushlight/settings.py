@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from numpy._core import _multiarray_umath
 
 from rushlight.config import config
 from rushlight.device import cpu, device, require
@@ -16,7 +16,7 @@ from rushlight.device import cpu, device, require
 
 def blas_function(action: str) -> Callable[..., int] | None:
     """OpenBLAS's ``<action>_num_threads``, if that is what NumPy multiplies matrices with."""
-    library = ctypes.CDLL(np._core._multiarray_umath.__file__)
+    library = ctypes.CDLL(_multiarray_umath.__file__)
     for name in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads"):
         try:
             return library[name.format(action)]

@@ -13,7 +13,7 @@ from rushlight.literals import array_of
 from rushlight.tensor import Size, Tensor, new
 
 
-def old_new(cls: type, *data: Any, device: device | str | None = None) -> Tensor:
+def old_new(cls: type[Tensor], *data: Any, device: device | str | None = None) -> Tensor:
     """``Tensor(2, 3)`` has these sizes and any elements; ``Tensor([2, 3])`` has these elements."""
     require(device)
     t = new(cls)
@@ -122,5 +122,5 @@ def old_style_new(self: Tensor, *data: Any, device: device | str | None = None) 
     return t
 
 
-Tensor.__new__ = old_new
-Tensor.new = old_style_new
+for name, method in (("__new__", old_new), ("new", old_style_new)):
+    setattr(Tensor, name, method)

@@ -117,7 +117,7 @@ def to(
     """
     if target:
         device, dtype, flags = read_target(target, device, dtype)
-        non_blocking, copy = (*flags, *(non_blocking, copy)[len(flags) :])
+        copy = flags[1] if len(flags) > 1 else copy
     elif other is not None:
         dtype = other.dtype
     if device is not None:
@@ -131,7 +131,7 @@ def to(
                 UserWarning,
                 stacklevel=2,
             )
-        input, x, copy = cast(input, kind), None, False
+        input, copy = cast(input, kind), False
     if memory_format is not preserve_format and not follows(input._array, memory_format):
         copy = True
     return ops.clone(input, memory_format=memory_format) if copy else input

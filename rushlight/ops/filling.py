@@ -35,7 +35,7 @@ class Overwrite(Write, abstract=True):
     """An op that exists in place alone: ``write(x, …)`` fills the array of its first operand."""
 
     function = inplace = False
-    operands = ("x",)
+    operands: tuple[str, ...] = ("x",)
 
     def vjp_x(self, g, _y, _x, *_others, **attrs):
         return ops.zeros_like(g)

@@ -7,7 +7,7 @@ of a symmetric window and the one after it of a periodic window.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,9 @@ NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
 
 class Window(Factory, abstract=True):
-    """``curve(n, last)`` is the window's height at the samples ``n``."""
+    """``curve(n, last, …)`` is the window's height at the samples ``n``, in float64."""
 
-    def curve(self, n: np.ndarray, last: int, **parameters: Any) -> np.ndarray:
-        """The kernel, in float64."""
-        raise NotImplementedError
+    curve: Callable[..., np.ndarray]
 
     def eager(self, *, count, sym, kind, **parameters):
         if count == 1:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import errors as messages
+from rushlight.layouts import whole
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Size, Tensor, wrap
@@ -188,7 +189,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     x = need_tensor("combinations", input)
     if x._array.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
-    if r < 0:
+    if whole(r, "combinations", "r") < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return ops.empty(0, dtype=x.dtype)

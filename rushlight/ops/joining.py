@@ -11,9 +11,10 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record
+from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, any_tracked, axis, composite, into, need_tensor, ops
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import INSERT, WRONG, check_shape
+from rushlight.ops.views import INSERT, WRONG
 from rushlight.tensor import Tensor, new
 
 
@@ -188,7 +189,7 @@ class Stack(Join):
                     f"stack expects each tensor to be equal size, but got {list(first)} at entry "
                     f"0 and {list(t.shape)} at entry {i}"
                 )
-        check_shape("stack", (len(given), *first))
+        shape_of("stack", (len(given), *first), given[0]._array.dtype)
         return given, {"dim": d, "kind": common_kind(given)}
 
     def join(self, arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import errors as messages
+from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import along
@@ -76,6 +77,7 @@ class ConstantPadNd(Op):
                     f"{pads[d][1]} resulted in a negative output size, which is invalid. Check "
                     f"dimension {d} of your input."
                 )
+        shape_of("constant_pad_nd", grown(shape, pads), x._array.dtype)
         return (x,), {"pads": pads, "value": value}
 
     def eager(self, x, *, pads, value):
@@ -216,6 +218,7 @@ def pad(
     if mode == "circular" and any(cut):
         x = ops.constant_pad_nd(x, cut)
     check_borders(mode, pads, x._array.shape, count)
+    shape_of("pad", grown(x._array.shape, pads), x._array.dtype)
     y = pad_borders(x, pads, mode)
     return ops.constant_pad_nd(y, cut) if mode != "circular" and any(cut) else y
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, axes, axis, composite, need_tensor
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, along, as_shape, check_shape
+from rushlight.ops.views import ALL, along, as_shape
 from rushlight.tensor import Tensor, wrap
 
 BACKWARDS = slice(None, None, -1)
@@ -156,7 +156,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(
             f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
         )
-    turns = k % 4
+    turns = whole(k, "rot90", "k") % 4
     if turns == 1:
         return x.flip(b).transpose(a, b)
     if turns == 2:
@@ -179,7 +179,7 @@ class Repeat(Op):
     errors = [
         Fails(RuntimeError, "can not be smaller than number of dimensions", T(2, 3), (2,)),
         Fails(RuntimeError, "negative dimension -3", T(2, 3), (2, -1)),
-        Fails(RuntimeError, "overflows int64", T(1, 1), (2**40, 2**40)),
+        Fails(RuntimeError, "Storage size calculation overflowed", T(1, 1), (2**40, 2**40)),
         Fails(TypeError, "takes ints", T(2), (2.5,)),
     ]
 
@@ -193,7 +193,8 @@ class Repeat(Op):
                 f"of tensor: repeats {list(times)} of a tensor of shape {list(shape)}"
             )
         shape = (1,) * (len(times) - len(shape)) + shape
-        check_shape("repeat", [n * k for n, k in zip(shape, times, strict=True)])
+        larger = [n * k for n, k in zip(shape, times, strict=True)]
+        shape_of("repeat", larger, x._array.dtype)
         return (x,), {"repeats": times}
 
     def eager(self, x, *, repeats):
@@ -279,7 +280,10 @@ def repeat_interleave(
     if dim is None:
         x, dim = x.reshape(-1), 0
     n = x._array.shape[axis(dim, x._array.ndim)] if x._array.ndim else 1
-    times = counts(repeats) if isinstance(repeats, Tensor) else np.array(index(repeats))
+    if isinstance(repeats, Tensor):
+        times = counts(repeats)
+    else:
+        times = np.array(whole(repeats, "repeat_interleave", "repeats"))
     if times.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if times.size != n and times.size != 1:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 from rushlight import dtypes
+from rushlight.layouts import MOST_DIMENSIONS, whole
 from rushlight.ops.base import axis, composite, need_tensor, registry
 from rushlight.ops.families import View
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import MOST_DIMS, WRONG, as_shape, viewed
+from rushlight.ops.views import WRONG, as_shape, viewed
 from rushlight.tensor import Tensor
 
 
@@ -115,8 +115,8 @@ def reinterpret(x: Tensor, kind: dtypes.dtype) -> Tensor:
 def complete_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     """``shape`` with its -1 worked out; an error if the sizes do not fit the element count."""
     count = x._array.size
-    if len(shape) > MOST_DIMS:
-        raise RuntimeError(f"a tensor has at most {MOST_DIMS} dimensions, got {len(shape)}")
+    if len(shape) > MOST_DIMENSIONS:
+        raise RuntimeError(f"a tensor has at most {MOST_DIMENSIONS} dimensions, got {len(shape)}")
     known, unknown = 1, None
     for i, n in enumerate(shape):
         if n == -1:
@@ -264,7 +264,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     d = axis(dim, len(shape))
     if not len(sizes):
         raise RuntimeError("unflatten: sizes must be non-empty")
-    parts = [index(n) for n in sizes]
+    parts = [whole(n, "unflatten", "sizes") for n in sizes]
     known = math.prod([n for n in parts if n != -1])
     if parts.count(-1) == 1 and known > 0:
         parts[parts.index(-1)] = shape[d] // known

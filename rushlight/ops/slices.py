@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index as to_int
 from typing import Any
 
 import numpy as np
 
+from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, registry, view_scatter
 from rushlight.ops.families import View
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, WRONG, Look, along, check_shape, viewed
+from rushlight.ops.views import ALL, WRONG, Look, along, viewed
 from rushlight.tensor import Tensor
 
 ndarray = np.ndarray
@@ -67,11 +67,12 @@ class Slice(Part):
         shape = x._array.shape
         if not shape:
             raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
-        if to_int(step) <= 0:
-            raise RuntimeError(f"slice step must be positive, got {step}")
+        jump = whole(step, "slice", "step")
+        if jump <= 0:
+            raise RuntimeError(f"slice step must be positive, got {jump}")
         d = axis(dim, len(shape))
         first, last, _ = slice(start, end).indices(shape[d])
-        return (x,), {"dim": d, "start": first, "end": max(first, last), "step": to_int(step)}
+        return (x,), {"dim": d, "start": first, "end": max(first, last), "step": jump}
 
     def eager(self, x, *, dim, start, end, step):
         return x[along(dim, slice(start, end, step))]
@@ -99,7 +100,8 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     if not array.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d = axis(dim, array.ndim)
-    first, count, n = start.__index__(), to_int(length), array.shape[d]
+    first, count = whole(start, "narrow", "start"), whole(length, "narrow", "length")
+    n = array.shape[d]
     if count < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, got {count}")
     if not -n <= first <= n:
@@ -151,7 +153,7 @@ class Select(Part):
         shape = x._array.shape
         if not shape:
             raise IndexError("select() cannot be applied to a 0-dim tensor.")
-        d, i = axis(dim, len(shape)), to_int(index)
+        d, i = axis(dim, len(shape)), whole(index, "select", "index")
         if not -shape[d] <= i < shape[d]:
             raise IndexError(
                 f"select(): index {i} out of range for tensor of size {list(shape)} "
@@ -189,11 +191,11 @@ class Diagonal(Part):
         a, b = axis(dim1, x._array.ndim), axis(dim2, x._array.ndim)
         if a == b:
             raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-        return (x,), {"offset": to_int(offset), "dim1": a, "dim2": b}
+        return (x,), {"offset": whole(offset, "diagonal", "offset"), "dim1": a, "dim2": b}
 
     def eager(self, x, *, offset, dim1, dim2):
         y = x.diagonal(offset, dim1, dim2)
-        y.flags.writeable = x.flags.writeable
+        y.setflags(write=x.flags.writeable)
         return y
 
 
@@ -220,7 +222,8 @@ class Unfold(Look):
     def check(self, input: Tensor, dimension: int, size: int, step: int) -> Any:
         x = need_tensor("unfold", input)
         shape = x._array.shape
-        d, length, jump = axis(dimension, len(shape)), to_int(size), to_int(step)
+        d = axis(dimension, len(shape))
+        length, jump = whole(size, "unfold", "size"), whole(step, "unfold", "step")
         have = shape[d] if shape else 1
         if length < 0:
             raise RuntimeError(f"unfold(): size is {length} but must be >= 0")
@@ -230,7 +233,7 @@ class Unfold(Look):
             )
         if jump <= 0:
             raise RuntimeError(f"unfold(): step is {jump} but must be > 0")
-        check_shape("unfold", (*shape, length))
+        shape_of("unfold", (*shape, length), x._array.dtype)
         return (x,), {"dimension": d, "size": length, "step": jump}
 
     def eager(self, x, *, dimension, size, step):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index as to_int
 from typing import Any
 
 import numpy as np
 
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import Pick, Spec, counter, edge
+from rushlight.layouts import whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import part_of
@@ -93,7 +93,7 @@ class SplitWithSizes(Pieces):
     def check(self, input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Any:
         x = need_tensor("split_with_sizes", input)
         d = splittable("split_with_sizes", x, dim)
-        lengths = tuple([to_int(n) for n in split_sizes])
+        lengths = tuple([whole(n, "split_with_sizes", "split_sizes") for n in split_sizes])
         if min(lengths, default=0) < 0:
             raise RuntimeError(
                 "split_with_sizes expects split_sizes have only non-negative entries, but got "
@@ -159,7 +159,8 @@ def split(
         return input.split_with_sizes(split_size_or_sections, dim)
     x = need_tensor("split", input)
     d = splittable("split", x, dim)
-    length, size = to_int(split_size_or_sections), x._array.shape[d]
+    length = whole(split_size_or_sections, "split", "split_size_or_sections")
+    size = x._array.shape[d]
     if length < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={length}")
     if not length and size:
@@ -185,7 +186,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     x = need_tensor("chunk", input)
     d = splittable("chunk", x, dim)
-    count, size = to_int(chunks), x._array.shape[d]
+    count, size = whole(chunks, "chunk", "chunks"), x._array.shape[d]
     if count <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {count}")
     if not size:
@@ -228,8 +229,9 @@ def tensor_split(
             )
         where = where._array.tolist()
     if isinstance(where, (tuple, list)):
-        return between(x, [to_int(i) for i in where], d)
-    count = to_int(where)
+        indices = [whole(i, "tensor_split", "indices_or_sections") for i in where]
+        return between(x, indices, d)
+    count = whole(where, "tensor_split", "indices_or_sections")
     if count <= 0:
         raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {count}")
     small, larger = divmod(size, count)

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rushlight.layouts import (
-    arranged,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    memory_format,
-    order_of,
-    permuted,
-    preserve_format,
-)
+from rushlight.layouts import contiguous_format, memory_format, order_of, shape_of, whole
 from rushlight.ops.base import axis, composite, need_tensor, ops, registry
 from rushlight.ops.families import View
-from rushlight.ops.memory import dense_strides, element_strides, offset_in, storage
+from rushlight.ops.memory import dense_strides, element_strides
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import as_shape, changes_metadata, check_shape, viewed
+from rushlight.ops.views import as_shape, changes_metadata, viewed
+from rushlight.storage import memory_of, offset_of
 from rushlight.tensor import Tensor, wrap
 
 ndarray = np.ndarray
-DENSE = contiguous_format
+
+
+def start_of(array: ndarray, flat: ndarray) -> int:
+    return offset_of(array, flat) if array.size else 0
 
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
@@ -37,15 +31,6 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     """
     strides = element_strides(self._array)
     return strides if dim is None else strides[axis(dim, len(strides))]
-
-
-def storage_offset(self: Tensor) -> int:
-    """How many elements of the storage lie before the first one of this tensor.
-
-    >>> rl.arange(6)[2:].storage_offset()
-    2
-    """
-    return offset_in(storage(self._array), self._array)
 
 
 def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> bool:
@@ -63,7 +48,6 @@ def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> b
 
 
 Tensor.stride = stride
-Tensor.storage_offset = storage_offset
 Tensor.is_contiguous = is_contiguous
 
 
@@ -79,7 +63,9 @@ def contiguous(input: Tensor, memory_format: memory_format | None = None) -> Ten
     (2, 1)
     """
     if memory_format is None:
-        return input if input._array.flags.c_contiguous else input.clone(memory_format=DENSE)
+        if input._array.flags.c_contiguous:
+            return input
+        return input.clone(memory_format=contiguous_format)
     order_of(memory_format, input._array.shape)
     if is_contiguous(input, memory_format):
         return input
@@ -120,14 +106,16 @@ class AsStrided(View):
     ) -> Any:
         x = need_tensor("as_strided", input)
         shape, steps = as_shape("as_strided", (size,)), as_shape("as_strided", (stride,))
-        flat = storage(x._array)
-        start = offset_in(flat, x._array)
-        offset = start if storage_offset is None else int(storage_offset)
+        flat = memory_of(x._array)
+        start = start_of(x._array, flat)
+        offset = start
+        if storage_offset is not None:
+            offset = whole(storage_offset, "as_strided", "storage_offset")
         if len(shape) != len(steps):
             raise RuntimeError(
                 f"mismatch in length of strides and shape: size {list(shape)}, stride {list(steps)}"
             )
-        check_shape("as_strided", shape)
+        shape_of("as_strided", shape, x._array.dtype)
         if min(steps, default=0) < 0:
             raise RuntimeError(
                 f"as_strided: Negative strides are not supported, got strides: {list(steps)}"
@@ -149,12 +137,12 @@ class AsStrided(View):
         (x,) = operands
         source = x if x._view is None else x._base  # strides reach beyond a view: all of its base
         array = source._array
-        attrs = {**attrs, "home": (element_strides(array), offset_in(storage(array), array))}
+        attrs = {**attrs, "home": (element_strides(array), start_of(array, memory_of(array)))}
         return viewed(self, source, self.eager(array, **attrs), attrs)
 
     def eager(self, x, *, size, stride, storage_offset, home):
-        flat = storage(x)
-        if (element_strides(x), offset_in(flat, x)) != home:
+        flat = memory_of(x)
+        if (element_strides(x), start_of(x, flat)) != home:
             flat = x.ravel()
             dense = home == (dense_strides(x.shape), 0)
             if not dense or reach(size, stride, storage_offset) > flat.size:
@@ -168,7 +156,7 @@ class AsStrided(View):
         itemsize = x.itemsize
         y = ndarray(size, x.dtype, flat, storage_offset * itemsize, [s * itemsize for s in stride])
         if any([s == 0 and n > 1 for s, n in zip(stride, size, strict=True)]):
-            y.flags.writeable = False
+            y.setflags(write=False)
         return y
 
     def vjp(self, g, _y, _x, *, size, stride, storage_offset, home):
@@ -235,59 +223,3 @@ def as_strided_scatter(
 
 
 changes_metadata("as_strided")
-
-
-def resize_(
-    self: Tensor,
-    *sizes: Any,
-    size: Sequence[int] | None = None,
-    memory_format: memory_format | None = None,
-) -> Tensor:
-    """Gives the tensor another shape, in memory of its own that grows if it must.
-
-    The first elements of the storage stay; those that are new are not initialised.
-
-    >>> rl.arange(6).resize_(2, 2)
-    tensor([[0, 1],
-            [2, 3]])
-    """
-    if self.requires_grad:
-        raise RuntimeError("cannot resize variables that require grad")
-    shape = as_shape("resize_", sizes if size is None else (size,))
-    check_shape("resize_", shape)
-    order = order_of(memory_format, shape)
-    flat = storage(self._array)
-    start = offset_in(flat, self._array)
-    end = start + math.prod(shape)
-    if end > flat.size:
-        grown = np.empty(end, flat.dtype)
-        grown[: flat.size] = flat
-        flat = grown
-    self._array = arranged(flat[start:end].reshape(permuted(shape, order)), order)
-    self._view = None  # what it was a view of, if anything, it no longer is
-    return self
-
-
-def resize_as_(
-    self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None
-) -> Tensor:
-    """Gives the tensor the shape of ``the_template``, as :meth:`resize_` does.
-
-    >>> rl.arange(6).resize_as_(rl.ones(2, 1)).shape
-    rushlight.Size([2, 1])
-    """
-    template = need_tensor("resize_as_", the_template, "the_template")._array
-    if memory_format is preserve_format:
-        memory_format = format_of(template)
-    return resize_(self, template.shape, memory_format=memory_format)
-
-
-def format_of(array: ndarray) -> memory_format:
-    """The memory format that ``array`` has: channels last, if its strides say so."""
-    last = {4: channels_last, 5: channels_last_3d}.get(array.ndim, DENSE)
-    order = order_of(last, array.shape)
-    return DENSE if order is None or not array.transpose(order).flags.c_contiguous else last
-
-
-Tensor.resize_ = resize_
-Tensor.resize_as_ = resize_as_

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import numpy as np
 
+from rushlight.layouts import whole
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, registry
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import embed
@@ -29,7 +29,7 @@ class Triangle(Op, abstract=True):
                 f"{self.name}: input tensor must have at least 2 dimensions, got shape "
                 f"{list(x.shape)}"
             )
-        return (x,), {"diagonal": index(diagonal)}
+        return (x,), {"diagonal": whole(diagonal, self.name, "diagonal")}
 
     def eager(self, x, *, diagonal):
         n, m = x.shape[-2:]
@@ -84,7 +84,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     shape = list(x._array.shape)
-    side = shape.pop() + abs(offset)
+    side = shape.pop() + abs(whole(offset, "diag_embed", "offset"))
     for d in sorted((a, b)):
         shape.insert(d, side)
     where = {"offset": offset, "dim1": a, "dim2": b}

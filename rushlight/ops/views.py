@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -12,17 +12,16 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import Node, Plan, edge, next_sequence
 from rushlight.errors import user_line
+from rushlight.layouts import MOST_DIMENSIONS
 from rushlight.ops.base import ops, touched
 from rushlight.ops.families import View
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new
 
 ndarray = np.ndarray
-MOST_DIMS = 64
-MOST_ELEMENTS = 2**59 - 1  # of 16 bytes
 ALL = slice(None)
 NOTHING = (None,)
-INSERT: dict[int, tuple[Any, ...]] = {d: (ALL,) * d + (None,) for d in range(MOST_DIMS)}
-INSERT.update({-1 - d: (..., None, *[ALL] * d) for d in range(MOST_DIMS)})
+INSERT: dict[int, tuple[Any, ...]] = {d: (ALL,) * d + (None,) for d in range(MOST_DIMENSIONS)}
+INSERT.update({-1 - d: (..., None, *[ALL] * d) for d in range(MOST_DIMENSIONS)})
 """The index that makes a dimension of size 1 at a position, from the front or the back."""
 WRONG = (AttributeError, TypeError, ValueError, IndexError, KeyError)
 """What NumPy, or the lack of an array, says of arguments that ``check`` will explain."""
@@ -106,23 +105,6 @@ def as_shape(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
     except TypeError:
         kinds = ", ".join([messages.kind(n) for n in shape])
         raise TypeError(f"{name}() takes ints or a tuple of ints, but got ({kinds})") from None
-
-
-def check_shape(name: str, shape: Sequence[int]) -> None:
-    """An error if no tensor can have this shape."""
-    if len(shape) > MOST_DIMS:
-        raise RuntimeError(
-            f"{name}(): a tensor has at most {MOST_DIMS} dimensions, got {len(shape)}"
-        )
-    count = 1
-    for n in shape:
-        if n < 0:
-            raise RuntimeError(
-                f"{name}(): Trying to create tensor with negative dimension {n}: {list(shape)}"
-            )
-        count *= n
-    if count > MOST_ELEMENTS:
-        raise RuntimeError(f"{name}(): the size in bytes of shape {list(shape)} overflows int64")
 
 
 def changes_metadata(name: str) -> None:

@@ -25,6 +25,7 @@ LAYERS = (
     ("autograd",),
     ("ops",),
     ("fft", "linalg", "masked", "signal", "special"),  # namespaces of ops
+    ("drawing", "func"),
     ("accelerator", "amp", "backends", "cuda", "settings", "version"),
     ("graph",),
     ("passes",),

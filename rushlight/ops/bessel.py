@@ -5,10 +5,14 @@ None of them has a derivative here, as in PyTorch: asking for one raises.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from rushlight.kernels import special as kernels
 from rushlight.ops.elementwise import no_derivative
 from rushlight.ops.samples import S, T
 from rushlight.ops.special import SpecialOnly, SpecialPair
+from rushlight.tensor import Tensor
 
 
 class Bessel(SpecialOnly, abstract=True):
@@ -147,6 +151,14 @@ class Polynomial(SpecialPair, abstract=True):
         S(T(3, 4, low=-1, high=1, grad=False), T(4, low=0, high=6, grad=False)),
         S(T(3, 4, low=-1, high=1, grad=False), 3),
     ]
+
+    def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+        function = super().public(binary)
+
+        def polynomial(input: Any, n: Any, *, out: Tensor | None = None) -> Tensor:
+            return function(input, n, out=out)
+
+        return polynomial
 
     def vjp_a(self, g, _y, _a, _b):
         no_derivative(f"special.{self.name}", "input")

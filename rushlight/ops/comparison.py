@@ -13,13 +13,11 @@ from rushlight.ops.families import Binary, Compare, operand_error
 from rushlight.ops.samples import Fails, S, T, binary_samples
 from rushlight.tensor import Tensor
 
-LONG = S(T(3, 4), 1.5)
-
 
 class Relation(Compare, abstract=True):
     """A comparison that Python has an operator for; the first operand is a tensor."""
 
-    samples = [*binary_samples(), LONG]
+    samples = [*binary_samples(), S(T(3, 4), 1.5)]
     errors = [*Binary.errors, Fails(TypeError, "must be Tensor, not str", T(2), "1")]
 
     def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -151,8 +149,8 @@ class Isclose(Op):
             a, b = a.astype(np.float64), b.astype(np.float64)
         if equal_nan:
             close |= np.isnan(a) & np.isnan(b)
-        error = np.abs(a - b)
-        return close | (np.isfinite(error) & (error <= atol + np.abs(rtol * b)))
+        distance = np.abs(a - b)
+        return close | (np.isfinite(distance) & (distance <= atol + np.abs(rtol * b)))
 
 
 @composite(

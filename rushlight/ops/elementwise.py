@@ -13,7 +13,7 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record
 from rushlight.kernels.select import choose
-from rushlight.ops.base import any_tracked, composite, into, need_tensor, ops
+from rushlight.ops.base import any_tracked, composite, in_place, into, need_tensor, ops
 from rushlight.ops.families import (
     FLOAT32,
     FLOAT64,
@@ -72,6 +72,13 @@ class TensorPair(Binary, abstract=True):
         return function
 
 
+class Named(Binary, abstract=True):
+    """A binary op whose second argument has a name of its own, given by ``public``."""
+
+    def make_in_place(self) -> Callable[..., Any]:
+        return in_place(self)
+
+
 def promoted(operands: Sequence[Any]) -> tuple[list[ndarray], np.dtype]:
     """The operands as arrays of their common dtype, which is the second result."""
     first = operands[0]
@@ -87,7 +94,7 @@ def promoted(operands: Sequence[Any]) -> tuple[list[ndarray], np.dtype]:
     return arrays, kind
 
 
-def plain(value: Any, kind: np.dtype) -> ndarray | None:
+def plain(value: Any, kind: np.dtype) -> Any:
     """A tensor of this dtype, or a number beside floating-point ones, as an array; else None."""
     if isinstance(value, Tensor):
         return value._array if value._array.dtype is kind else None

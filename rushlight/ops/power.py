@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.ops.base import composite, into, ops, registry
-from rushlight.ops.elementwise import TensorPair, cleared, common_dtype, zero
+from rushlight.ops.elementwise import Named, TensorPair, cleared, common_dtype, zero
 from rushlight.ops.families import Binary, Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor
@@ -45,7 +45,7 @@ class Square(Unary):
         return g * conjugate(x + x)
 
 
-class Pow(Binary):
+class Pow(Named):
     """``input`` to the power of ``exponent``, element by element; either may be a number.
 
     >>> rl.tensor([1.0, 2.0, 3.0]) ** 2

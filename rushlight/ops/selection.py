@@ -15,6 +15,7 @@ from rushlight.kernels import select
 from rushlight.ops.base import Op, any_tracked, composite, into, need_tensor, ops, registry
 from rushlight.ops.elementwise import (
     Formula,
+    Named,
     TensorPair,
     cleared,
     common_dtype,
@@ -23,7 +24,7 @@ from rushlight.ops.elementwise import (
     plain,
     same_dtype,
 )
-from rushlight.ops.families import NUMBER, Binary, cast, conjugate
+from rushlight.ops.families import NUMBER, cast, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples
 from rushlight.tensor import Tensor, wrap
 
@@ -134,7 +135,7 @@ where_method.__name__ = where_method.__qualname__ = "where"
 Tensor.where = where_method
 
 
-class ClampMin(Binary):
+class ClampMin(Named):
     """Elements below ``min`` (a number or tensor) raised to it.
 
     >>> rl.tensor([-1.0, 2.0]).clamp_min(0)
@@ -161,7 +162,7 @@ class ClampMin(Binary):
         return masked(a < b, g)
 
 
-class ClampMax(Binary):
+class ClampMax(Named):
     """Elements above ``max`` (a number or tensor) lowered to it.
 
     >>> rl.tensor([-1.0, 2.0]).clamp_max(0)
@@ -195,11 +196,10 @@ class Between(Formula):
     operands = ("x", "low", "high")
     kinds = "if"
     arithmetic = True
+    eager = staticmethod(select.between)
 
     def check(self, input, min, max):
         return (input, min, max), {}
-
-    eager = staticmethod(select.between)
 
     def vjp_x(self, g, _y, x, low, high):
         return masked((x >= low) & (x <= high), g)
@@ -212,6 +212,7 @@ class Between(Formula):
 
 
 between = registry["between"].call
+BOUND = (Tensor, *NUMBER)
 
 
 @composite(
@@ -253,9 +254,6 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
             f"not {messages.kind(value)}"
         )
     return y if out is None else into(out, y)
-
-
-BOUND = (Tensor, *NUMBER)
 
 
 class Extreme(TensorPair, abstract=True):

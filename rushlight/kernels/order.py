@@ -98,9 +98,11 @@ def top_in_passes(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
 
 def kth(x: np.ndarray, k: int) -> np.ndarray:
     """The index of the element of rank ``k`` (from 0) in each line, as a last axis of size 1."""
-    packed = keys(x, False) if x.size > FEW else None
-    if packed is None:
+    if x.size <= FEW:
         return order(x)[..., k : k + 1]
+    packed = keys(x, False)
+    if packed is None:
+        return np.argpartition(x, k, -1)[..., k : k + 1]
     packed.partition(k, -1)
     return positions(packed[..., k : k + 1])
 

@@ -1,9 +1,9 @@
 """Sums that stay accurate and quick along any dimension.
 
 NumPy sums pairwise along the innermost axis but one by one along the others, where a long float32
-sum loses digits; and each row costs it a call. Here a long sum across rows goes in two levels, so
-that its error grows with the square root of the length, and rows are summed by a matrix product
-with a vector of ones.
+sum loses digits; and each row costs it a call. Here a long sum across rows goes in levels of 32
+terms, so that its error grows with the logarithm of the length, and rows are summed by a matrix
+product with a vector of ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 
 SMALL = 4096  # elements below which NumPy's own way is the quickest
 ROW = 1024  # terms of a row that a matrix product sums as accurately as NumPy
-LONG = 128  # terms beyond which a sum across rows is cut into blocks
+LONG = 128  # terms beyond which a sum across rows goes in levels
+TERMS = 32  # terms that one level adds up
 WIDE = 512  # elements of a row that NumPy adds to another at full speed
 
 
@@ -27,8 +28,10 @@ def add_up(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = Fa
         shape = [1 if i in dims else n for i, n in enumerate(x.shape)]
     else:
         shape = [n for i, n in enumerate(x.shape) if i not in dims]
-    if len(dims) == 1 and dims[0] == x.ndim - 1 and x.flags.c_contiguous:
-        return _add_up_rows(x.reshape(-1, x.shape[-1])).reshape(shape)
+    if len(dims) == 1 and x.flags.c_contiguous:
+        d = dims[0]
+        inner = math.prod(x.shape[d + 1 :])
+        return _add_up_middle(x.reshape(-1, x.shape[d], inner)).reshape(shape)
     order = sorted(range(x.ndim), key=lambda i: -abs(x.strides[i]))
     y = _add_up_runs(x.transpose(order), [order.index(i) for i in dims])
     return y.transpose(np.argsort(order)).reshape(shape)
@@ -78,10 +81,12 @@ def _add_up_middle(x: np.ndarray) -> np.ndarray:
         return _add_up_rows(x.reshape(outer, n))
     if n <= LONG:
         return np.add.reduce(x, 1)
-    blocks = math.isqrt(n)
-    size = n // blocks
-    head, tail = x[:, : blocks * size], x[:, blocks * size :]
-    partial = np.add.reduce(head.reshape(outer, blocks, size, inner), 1 if inner < WIDE else 2)
+    rest = n % TERMS
+    head, tail = x[:, : n - rest], x[:, n - rest :]
+    if inner < WIDE:
+        partial = np.add.reduce(head.reshape(outer, TERMS, -1, inner), 1)
+    else:
+        partial = np.add.reduce(head.reshape(outer, -1, TERMS, inner), 2)
     return _add_up_middle(partial) + np.add.reduce(tail, 1)
 
 

@@ -39,6 +39,13 @@ DIM_SAMPLES = [
     S(T(), 0),
 ]
 
+OVERLOAD_ERRORS = [
+    Fails(RuntimeError, "Expected reduction dim to be specified", T(0, 3)),
+    Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
+    Fails(TypeError, "'dim' must be int, not float", T(3), 1.0),
+    Fails(TypeError, "keepdim=True needs an integer dim", T(3), keepdim=True),
+]
+
 
 def need_order(op: str, x: Tensor) -> Tensor:
     """``x`` unless it is complex: complex numbers have no order."""
@@ -129,9 +136,10 @@ class Choice(Along, abstract=True):
     )
 
     def check(self, input: Tensor, dim: int, keepdim: bool = False) -> Any:
-        x = need_order(self.name, need_tensor(self.name, input))
+        name = self.result.__name__
+        x = need_order(name, need_tensor(name, input))
         dim = axis(dim, x._array.ndim)
-        need_elements(self.name, x, (dim,))
+        need_elements(name, x, (dim,))
         return (x,), {"dim": dim, "keepdim": need_bool("keepdim", keepdim)}
 
     def vjp(self, g, y, _x, *, dim, keepdim, **attrs):
@@ -165,14 +173,7 @@ class MinDim(Choice):
 max_dim, min_dim = registry["max_dim"].call, registry["min_dim"].call
 
 
-@composite(
-    samples=[*FOLD_SAMPLES[:1], *DIM_SAMPLES, S(T(3, 4), T(4))],
-    errors=[
-        Fails(RuntimeError, "Expected reduction dim to be specified", T(0, 3)),
-        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
-        Fails(TypeError, "'dim' must be int, not float", T(3), 1.0),
-    ],
-)
+@composite(samples=[FOLD_SAMPLES[0], *DIM_SAMPLES, S(T(3, 4), T(4))], errors=OVERLOAD_ERRORS)
 @numpy_names
 def max_(
     input: Tensor,
@@ -191,21 +192,16 @@ def max_(
     >>> indices
     tensor([1, 0])
     """
-    if other is not None or isinstance(dim, Tensor):
-        return ops.maximum(input, dim if other is None else other, out=out)
-    if dim is None:
-        return ops.amax(input) if out is None else ops.amax(input, out=out)
-    return max_dim(input, dim, keepdim, out=out)
+    if dim is None and other is None and out is None and keepdim is False:
+        return ops.amax(input)
+    if other is None and dim is not None and not isinstance(dim, Tensor):
+        return max_dim(input, dim, keepdim, out=out)
+    need_no_keepdim("max", keepdim)
+    other = dim if other is None else other
+    return ops.amax(input, out=out) if other is None else ops.maximum(input, other, out=out)
 
 
-@composite(
-    samples=[*FOLD_SAMPLES[:1], *DIM_SAMPLES, S(T(3, 4), T(4))],
-    errors=[
-        Fails(RuntimeError, "Expected reduction dim to be specified", T(0, 3)),
-        Fails(IndexError, "Expected reduction dim 0 to have non-zero size", T(0, 3), 0),
-        Fails(TypeError, "'dim' must be int, not float", T(3), 1.0),
-    ],
-)
+@composite(samples=[FOLD_SAMPLES[0], *DIM_SAMPLES, S(T(3, 4), T(4))], errors=OVERLOAD_ERRORS)
 @numpy_names
 def min_(
     input: Tensor,
@@ -224,11 +220,18 @@ def min_(
     >>> indices
     tensor([0, 1])
     """
-    if other is not None or isinstance(dim, Tensor):
-        return ops.minimum(input, dim if other is None else other, out=out)
-    if dim is None:
-        return ops.amin(input) if out is None else ops.amin(input, out=out)
-    return min_dim(input, dim, keepdim, out=out)
+    if dim is None and other is None and out is None and keepdim is False:
+        return ops.amin(input)
+    if other is None and dim is not None and not isinstance(dim, Tensor):
+        return min_dim(input, dim, keepdim, out=out)
+    need_no_keepdim("min", keepdim)
+    other = dim if other is None else other
+    return ops.amin(input, out=out) if other is None else ops.minimum(input, other, out=out)
+
+
+def need_no_keepdim(op: str, keepdim: Any) -> None:
+    if keepdim is not False:
+        raise TypeError(f"{op}(): keepdim={keepdim!r} needs an integer dim")
 
 
 aminmax_result = result_type("aminmax", "min", "max")

@@ -73,7 +73,7 @@ class Middle(Op, abstract=True):
     ]
 
     def check(self, input: Tensor) -> Any:
-        return (need_order(self.name, need_tensor(self.name, input)),), {}
+        return (need_order("median", need_tensor("median", input)),), {}
 
     def vjp(self, g, y, x):
         chosen = (x == y).logical_or((x != x).logical_and(y != y))

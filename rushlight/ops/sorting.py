@@ -359,6 +359,7 @@ def search_lines(sequence: np.ndarray, values: np.ndarray, right: bool) -> np.nd
 
 
 @composite(
+    method=False,
     samples=[
         S(T(2, 3), T(values=[-1.0, 0.0, 1.0])),
         S(2.0, T(values=[1.0, 2.0]), right=True),

@@ -17,7 +17,7 @@ from rushlight import (
     special,
     version,
 )
-from rushlight.amp import autocast
+from rushlight.amp import GradScaler, autocast
 from rushlight.autograd import (
     enable_grad,
     inference_mode,
@@ -63,6 +63,7 @@ from rushlight.interop import (
     is_signed,
     is_tensor,
     numel,
+    to_dlpack,
 )
 from rushlight.layouts import (
     OutOfMemoryError,
@@ -109,7 +110,8 @@ from rushlight.version import __version__
 
 bool, int, short, long = bool_, int32, int16, int64
 half, float, double, cfloat, cdouble = float16, float32, float64, complex64, complex128
-fill_, zero_, resize_as_ = Tensor.fill_, Tensor.zero_, Tensor.resize_as_
+fill_, zero_, resize_as_, detach = Tensor.fill_, Tensor.zero_, Tensor.resize_as_, Tensor.detach
+newaxis = None
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(ops).items() if callable(op)})

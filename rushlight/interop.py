@@ -113,9 +113,24 @@ def from_dlpack(
     >>> rl.from_dlpack(np.arange(3))
     tensor([0, 1, 2])
     """
+    if type(ext_tensor).__name__ == "PyCapsule":
+        ext_tensor = Exported(ext_tensor)
     array = np.from_dlpack(ext_tensor, copy=copy)
     check_array(array)
     return wrap(array)
+
+
+class Exported:
+    """The owner of a bare DLPack capsule, which NumPy takes from an owner only."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
 
 
 def dlpack(self: Tensor, **options: Any) -> Any:
@@ -256,6 +271,21 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return t
 
 
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
+    """The same elements and history in a tensor of the class ``cls``.
+
+    >>> class Named(rl.Tensor):
+    ...     pass
+    >>> type(rl.ones(2).as_subclass(Named)).__name__
+    'Named'
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"cls must be a subclass of Tensor, got {cls!r}")
+    t = new(cls)
+    t.__dict__.update(self.__dict__)
+    return t
+
+
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """Memory is pinned for the copies of an accelerator: an error, since there is none."""
     raise no_pinned_memory()
@@ -353,6 +383,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "__index__": to_index,
     "__int__": to_int,
     "__reduce_ex__": reduce,
+    "as_subclass": as_subclass,
     "get_device": get_device,
     "is_complex": is_complex,
     "is_floating_point": is_floating_point,

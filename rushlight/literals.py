@@ -201,8 +201,10 @@ def infer(data: Any, depth: int = 0) -> tuple[dtypes.dtype, tuple[int, ...], Any
         return dtypes.of_scalar(data), (), data
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
-    names = dir(kind)
-    if isinstance(data, (dict, set)) or "__getitem__" not in names or "__len__" not in names:
+    protocols = dir(kind)
+    if "__array__" in protocols:
+        return infer(np.asarray(data))
+    if isinstance(data, dict) or "__getitem__" not in protocols or "__len__" not in protocols:
         raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
     return infer_items([data[i] for i in range(len(data))], depth)
 

@@ -12,6 +12,8 @@ from numpy._core import _multiarray_umath
 
 from rushlight.config import config
 from rushlight.device import cpu, device, require
+from rushlight.tensor import Tensor
+from rushlight.typed import name_of_type
 
 
 def blas_function(action: str) -> Callable[..., int] | None:
@@ -127,8 +129,8 @@ def typename(obj: Any, /) -> str:
     >>> rl.typename(rl.ones(2))
     'rushlight.FloatTensor'
     """
-    if "type" in dir(obj) and callable(obj.type):
-        return obj.type()
+    if isinstance(obj, Tensor):
+        return name_of_type(obj.dtype)
     kind = obj if isinstance(obj, type) else type(obj)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     return module + kind.__qualname__

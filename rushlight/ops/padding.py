@@ -12,6 +12,7 @@ from rushlight import errors as messages
 from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.slices import sum_kind
 from rushlight.ops.views import along
 from rushlight.tensor import Tensor
 
@@ -147,11 +148,11 @@ class FoldBorders(Op):
 
     def eager(self, y, *, pads, mode):
         shape = [n - before - after for n, (before, after) in zip(y.shape, pads, strict=True)]
-        y = y.copy()
+        kind, y = y.dtype, y.astype(sum_kind(y.dtype))
         for d, border, source in reversed(list(borders(mode, pads, shape))):
             part = y[border]
             y[source] += part.sum(d, keepdims=True) if mode == "replicate" else part
-        return y[middle(pads, shape)].copy()
+        return y[middle(pads, shape)].astype(kind)
 
     def vjp(self, g, _y, _x, *, pads, mode):
         return pad_borders(g, pads, mode)

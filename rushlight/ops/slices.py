@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight import dtypes
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, registry, view_scatter
 from rushlight.ops.families import View
@@ -248,6 +249,11 @@ class Unfold(Look):
         return fold_back(g, _x.shape, dimension, size, step)
 
 
+def sum_kind(kind: np.dtype) -> np.dtype:
+    """The dtype to add up in: half types are rounded once, at the end."""
+    return np.dtype(np.float32) if kind in dtypes.HALF else kind
+
+
 class FoldBack(Op):
     """The sum of windows laid back where :class:`Unfold` saw them: its derivative."""
 
@@ -259,13 +265,13 @@ class FoldBack(Op):
         return (windows,), {"shape": shape, "dimension": dimension, "size": size, "step": step}
 
     def eager(self, windows, *, shape, dimension, size, step):
-        y = np.zeros(shape, windows.dtype)
+        y = np.zeros(shape, sum_kind(windows.dtype))
         if not shape:
-            return y + windows.sum()
+            return windows.sum().astype(windows.dtype)
         span = step * windows.shape[dimension]
         for i in range(size):
             y[along(dimension, slice(i, i + span, step))] += windows[..., i]
-        return y
+        return y.astype(windows.dtype, copy=False)
 
     def vjp(self, g, _y, _windows, *, shape, dimension, size, step):
         return g.unfold(dimension, size, step)

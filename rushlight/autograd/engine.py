@@ -45,13 +45,16 @@ class Backward:
         self.pending: dict[Any, Any] = {}  # edge → the gradient collected so far
         self.shared: set[Tensor] = set()  # leaves whose pending gradient others may hold too
         self.found: dict[Any, Tensor] = {}
+        self.starts: list[Any] = []
 
     def run(self, roots: Sequence[tuple[Any, Tensor]]) -> dict[Any, Tensor]:
         """Sends the gradients of ``roots``, (edge, gradient) pairs, through the graph."""
+        self.starts = [e for e, _ in roots]
         if self.targets is not None:
-            self.passing = ways([e for e, _ in roots], self.targets)
+            self.passing = ways(self.starts, self.targets)
         state = local.state
         before, state.grad = state.grad, self.create_graph
+        outer, state.backward = state.backward, self
         try:
             for e, g in roots:
                 if isinstance(e, Tensor):
@@ -62,7 +65,7 @@ class Backward:
                 if self.targets is None or leaf in self.targets:
                     self.arrive(leaf, g)
         finally:
-            state.grad = before
+            state.grad, state.backward = before, outer
         return self.found
 
     def walk(self, state: Any) -> None:

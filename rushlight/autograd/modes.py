@@ -22,13 +22,14 @@ class State:
     its warnings. Kernels are plain NumPy: they never call ops, so ``run`` never nests.
     """
 
-    __slots__ = ("anomaly", "anomaly_check", "grad", "inference", "run")
+    __slots__ = ("anomaly", "anomaly_check", "backward", "grad", "inference", "run")
 
     def __init__(self) -> None:
         self.grad = True
         self.inference = False
         self.anomaly = False
         self.anomaly_check = True
+        self.backward: Any = None  # the backward pass that is running
         self.run = quiet_context().run
 
 

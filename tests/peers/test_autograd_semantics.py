@@ -440,6 +440,25 @@ def the_graph(lib: Any) -> Iterator[Any]:
 
 
 @scenarios
+def hooks_on_several_tensors(lib: Any) -> Iterator[Any]:
+    register = lib.autograd.graph.register_multi_grad_hook
+    x, w, unused = leaf(lib), leaf(lib), leaf(lib)
+    y, z = x * w, x + w
+    log: list[Any] = []
+    handle = register([x, y, unused, z], lambda grads: log.append(("all", list(grads))))
+    register([y, z], lambda g: log.append(("any", g.clone())), mode="any")
+    (y * 2).sum().backward(retain_graph=True)
+    yield log
+    log.clear()
+    (y * z).sum().backward(retain_graph=True)
+    yield log
+    handle.remove()
+    log.clear()
+    (y * z).sum().backward()
+    yield log, attempt(register, [x], print, mode="some")
+
+
+@scenarios
 def backward_inside_a_hook(lib: Any) -> Iterator[Any]:
     x, w = leaf(lib), leaf(lib)
     y = x * 2

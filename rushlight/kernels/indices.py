@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+largest = np.maximum.reduce
+
 
 def within(index: np.ndarray, size: int) -> bool:
     """Whether every index is at least 0 and below ``size``, found in one reduction.
@@ -12,8 +15,7 @@ def within(index: np.ndarray, size: int) -> bool:
     """
     if not index.size:
         return True
-    unsigned = index.view("u4" if index.itemsize == 4 else "u8")
-    return int(np.maximum.reduce(unsigned, None)) < size
+    return bool(largest(index.view(UNSIGNED[index.itemsize]), None) < size)
 
 
 def first_outside(index: np.ndarray, low: int, high: int) -> int | None:
@@ -51,16 +53,13 @@ def along(index: np.ndarray, dim: int) -> tuple[np.ndarray, ...]:
 
 def places(index: np.ndarray, dim: int, shape: tuple[int, ...]) -> np.ndarray:
     """Where the elements of :func:`along` stand among all of a tensor of ``shape``, in C order."""
-    place: np.ndarray | None = None
-    step = 1
-    for d in reversed(range(len(shape))):
-        count = index.shape[d]
-        if d == dim:
-            part = index if step == 1 else index * step
-        else:
-            part = np.arange(0, count * step, step).reshape(
-                [count if e == d else 1 for e in range(len(shape))]
-            )
-        place = part if place is None else place + part
-        step *= shape[d]
+    steps = [1]
+    for n in shape[:0:-1]:
+        steps.append(steps[-1] * n)
+    place = index * step if (step := steps[-1 - dim]) != 1 else index
+    for d, (count, step) in enumerate(zip(index.shape, reversed(steps), strict=True)):
+        if d != dim:
+            part = np.arange(0, count * step, step) if step else np.zeros(count, np.int64)
+            part.shape = (count,) + (1,) * (index.ndim - d - 1)
+            place = place + part
     return place

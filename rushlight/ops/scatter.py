@@ -13,7 +13,7 @@ from rushlight.kernels.casting import checked
 from rushlight.kernels.indices import along, check_bounds, places, wrapped
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
 from rushlight.ops.gather import check_index, inaccessible, long_index, vector
-from rushlight.ops.indexing import NUMBER, at
+from rushlight.ops.indexing import NUMBER, at, number
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
@@ -38,32 +38,34 @@ SOURCE_SAMPLES = [
 REPEATED = S(T(3, 4), 1, at([0, 3, 3, 3], [1, 1, 0, 0]), T(2, 4))
 
 
+def target(name: str, input: Tensor, dim: int, index: Tensor) -> int:
+    """The dimension along which ``index`` names elements of ``input``, counted from the front."""
+    x = need_tensor(name, input)
+    d = axis(dim, x._array.ndim)
+    check_index(name, x, d, need_tensor(name, index, "index", 3), "self")
+    return d
+
+
 def located(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Tensor, int]:
     """The part of ``src`` that is put to ``index``, and the dimension counted from the front."""
-    x = need_tensor(name, input)
-    need_tensor(name, index, "index", 3)
-    need_tensor(name, src, "src", 4)
-    d = axis(dim, x._array.ndim)
-    if src._array.dtype is not x._array.dtype:
+    d = target(name, input, dim, index)
+    if need_tensor(name, src, "src", 4)._array.dtype is not input._array.dtype:
         raise RuntimeError(
-            f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype} and {src.dtype}"
+            f"{name}(): Expected self.dtype to be equal to src.dtype, got {input.dtype} and "
+            f"{src.dtype}"
         )
-    check_index(name, x, d, index, "self")
     sizes = index._array.shape
+    if src._array.shape == sizes:
+        return src, d
     if not index._array.size:
         return src.reshape(-1)[:0].reshape(sizes), d
     check_index(name, src, d, index, "src")
-    limits = x._array.shape
-    if any([n > m for e, (n, m) in enumerate(zip(sizes, limits, strict=False)) if e != d]) or any(
-        [n > m for n, m in zip(sizes, src._array.shape, strict=False)]
-    ):
+    if any([n > m for n, m in zip(sizes, src._array.shape, strict=False)]):
         raise RuntimeError(
-            f"Expected index {list(sizes)} to be no larger than self {list(limits)} apart from "
-            f"dimension {d} and to be no larger size than src {list(src.shape)}"
+            f"{name}(): Expected index {list(sizes)} to be no larger size than src "
+            f"{list(src.shape)}"
         )
-    if src._array.shape != sizes:
-        src = src[tuple([slice(n) for n in sizes])] if sizes else src.reshape(())
-    return src, d
+    return src[tuple([slice(n) for n in sizes])] if sizes else src.reshape(()), d
 
 
 def aligned(y: np.ndarray, index: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -71,17 +73,6 @@ def aligned(y: np.ndarray, index: np.ndarray, dim: int) -> tuple[np.ndarray, np.
     y, index = np.atleast_1d(y, index)
     check_bounds(index, dim, y.shape[dim], RuntimeError)
     return y, index
-
-
-def source_of(x: Any, index: Any, src: Any, value: Any) -> Any:
-    """What is scattered: a tensor, or a number as if it were one of the size of ``index``."""
-    number = src if value is None else value
-    if not isinstance(number, NUMBER):
-        return number
-    kind = need_tensor("scatter", x).dtype
-    array = np.array(checked(number, kind)).astype(kind.numpy)
-    shape = need_tensor("scatter", index, "index", 3)._array.shape
-    return wrap(np.broadcast_to(array, shape))
 
 
 def folding(plain: Callable[..., Tensor], fold: str) -> Callable[..., Tensor]:
@@ -97,12 +88,14 @@ def folding(plain: Callable[..., Tensor], fold: str) -> Callable[..., Tensor]:
         reduce: str | None = None,
         **out: Any,
     ) -> Tensor:
-        source = source_of(input, index, src, value)
         if reduce is None:
-            return plain(input, dim, index, source, **out)
+            return plain(input, dim, index, src if value is None else value, **out)
         if reduce not in ("add", "multiply"):
             raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}.")
         how = "sum" if reduce == "add" else "prod"
+        source = src if value is None else value
+        if isinstance(source, NUMBER):
+            source = wrap(number(input, source)).expand(index.shape)
         return getattr(input, fold)(dim, index, source, how, **out)
 
     scatter.__doc__ = plain.__doc__
@@ -141,17 +134,11 @@ class Scatter(Write):
     def make_in_place(self) -> Callable[..., Tensor]:
         return folding(super().make_in_place(), "scatter_reduce_")
 
-    def check(
-        self,
-        input: Tensor,
-        dim: int,
-        index: Tensor,
-        src: Tensor | float | None = None,
-        *,
-        value: float | None = None,
-        reduce: str | None = None,
-    ) -> Any:
-        source, d = located("scatter", input, dim, index, source_of(input, index, src, value))
+    def check(self, input: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Any:
+        if isinstance(src, NUMBER):
+            d = target("scatter", input, dim, index)
+            return (input, wrap(number(input, src)), index), {"dim": d}
+        source, d = located("scatter", input, dim, index, src)
         return (input, source, index), {"dim": d}
 
     def write(self, y, src, index, *, dim):
@@ -471,12 +458,14 @@ class IndexFill(Write):
 def single_value(name: str, x: Tensor, value: Any) -> Tensor:
     """A number, or a tensor without dimensions, as a tensor of the dtype of ``x``."""
     if isinstance(value, NUMBER):
-        return wrap(np.array(checked(value, x.dtype)).astype(x.dtype.numpy))
+        return wrap(number(x, value))
     if need_tensor(name, value, "value", 4)._array.ndim:
         raise RuntimeError(
             f"{name} only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
+    if value.dtype.is_complex and not x.dtype.is_complex:
+        checked(value._array.item(), x.dtype)
     return value.to(x.dtype)
 
 

@@ -104,7 +104,7 @@ class SavedResult:
         self.kept, self.index = keep(t), index
 
     def restore(self, node: Node) -> Tensor:
-        history = node if node.parts is None else pick(node, self.index, self.kept.array)
+        history = node if node.parts is None else pick(node, self.index, self.kept[0])
         return restore(node, self.kept, history)
 
 

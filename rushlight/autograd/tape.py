@@ -40,7 +40,7 @@ class Node:
     edges: tuple[Any, ...] = ()
     saved: tuple[Any, ...] = ()  # operands that backward needs; else None, or a Spec if edgeless
     versions: tuple[int, ...] | None = None  # of the saved operands when recorded; None: all zero
-    outputs: Any = None  # the results that backward needs, as Kept
+    outputs: Any = None  # the result that backward needs, as Kept; of several, a list of them
     attrs: dict[str, Any] = NO_ATTRS
     sequence: int
     shape: tuple[int, ...]
@@ -172,13 +172,8 @@ class Spec(NamedTuple):
         return dtypes.from_numpy(self.array_dtype)
 
 
-class Kept:
-    """A result kept for backward: without the tensor, which would be a reference cycle."""
-
-    __slots__ = ("array", "counter", "version")
-
-    def __init__(self, array: np.ndarray, counter: Counter, version: int) -> None:
-        self.array, self.counter, self.version = array, counter, version
+Kept = tuple[np.ndarray, Counter, int]
+"""A result kept for backward as (array, counter, version): the tensor would be a reference cycle."""
 
 
 class Plan:
@@ -317,7 +312,7 @@ def counter(t: Tensor) -> Counter:
 
 def keep(t: Tensor) -> Kept:
     shared = counter(t)
-    return Kept(t._array, shared, shared.value)
+    return t._array, shared, shared.value
 
 
 def record(op: Any, y: Tensor, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
@@ -369,7 +364,7 @@ def record_several(
         return
     node = link(op, edges, operands, attrs, ys[0]._array)
     if node.plan.keep_output:
-        node.outputs = tuple([keep(y) for y in ys])
+        node.outputs = [keep(y) for y in ys]
     chosen = ys if op.differentiable is True else [ys[i] for i in op.differentiable]
     if len(chosen) == 1:
         chosen[0]._history = node
@@ -392,7 +387,7 @@ def unpack(node: Node) -> tuple[Any, list[Any]]:
     kept = node.outputs
     if kept is None:
         return None, operands
-    if type(kept) is Kept:
+    if type(kept) is tuple:
         return restore(node, kept, node), operands
     chosen = range(len(kept)) if node.op.differentiable is True else node.op.differentiable
     several = len(chosen) > 1
@@ -400,7 +395,7 @@ def unpack(node: Node) -> tuple[Any, list[Any]]:
     for i, k in enumerate(kept):
         history = None if i not in chosen else node
         if history is not None and several:
-            history = pick(node, list(chosen).index(i), k.array)
+            history = pick(node, list(chosen).index(i), k[0])
         results.append(restore(node, k, history))
     return tuple(results), operands
 
@@ -420,9 +415,10 @@ def unpack_arrays(node: Node) -> tuple[Any, list[Any]]:
     kept = node.outputs
     if kept is None:
         return None, operands
-    if kept.counter.value != kept.version:
-        raise modified(node, kept.array, kept.counter, kept.version)
-    return kept.array, operands
+    array, shared, expected = kept
+    if shared.value != expected:
+        raise modified(node, array, shared, expected)
+    return array, operands
 
 
 def check_version(node: Node, i: int) -> None:
@@ -444,9 +440,10 @@ def freed(node: Node) -> RuntimeError:
 
 
 def restore(node: Node, kept: Kept, history: Node | None) -> Tensor:
-    if kept.counter.value != kept.version:
-        raise modified(node, kept.array, kept.counter, kept.version)
-    y = wrap(kept.array)
+    array, shared, expected = kept
+    if shared.value != expected:
+        raise modified(node, array, shared, expected)
+    y = wrap(array)
     y._history = history
     return y
 

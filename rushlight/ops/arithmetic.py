@@ -169,10 +169,10 @@ class Mul(Binary):
     eager = np.multiply
 
     def vjp_a(self, g, _y, _a, b):
-        return g * conjugate(b)
+        return g * b.conjugate()
 
     def vjp_b(self, g, _y, a, _b):
-        return g * conjugate(a)
+        return g * a.conjugate()
 
 
 class Div(Binary):

@@ -116,7 +116,8 @@ def conj(input: Tensor) -> Tensor:
     >>> rl.tensor([1 + 2j, 3j]).conj()
     tensor([1.-2.j, 0.-3.j])
     """
-    return ops.conj_physical(input) if need_tensor("conj", input).dtype.is_complex else input
+    x = need_tensor("conj", input)
+    return ops.conj_physical(x) if x._array.dtype.kind == "c" else x
 
 
 @composite(samples=[S(COMPLEX), S(T(3))], errors=[NOT_A_TENSOR])
@@ -363,3 +364,6 @@ def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     y = ops.view_as_complex(input).clone()
     return y if out is None else into(out, y)
+
+
+Tensor.conjugate = conj  # Python's name: rules say it of numbers, arrays and tensors alike

@@ -34,7 +34,7 @@ from rushlight.ops.base import (
     unrecorded,
 )
 from rushlight.ops.samples import Fails, T
-from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap, wrap_view
+from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new, wrap, wrap_view
 
 ndarray = np.ndarray
 array, asarray = np.array, np.asarray
@@ -155,7 +155,8 @@ class Unary(Elementwise, abstract=True):
                     node.shape, node.array_dtype = y.shape, y.dtype
                     t._history = node
                     if keep_y:
-                        node.outputs = keep(t)
+                        shared = t._counter = Counter()
+                        node.outputs = (t._array, shared, 0)
                     if local.state.anomaly:
                         node.where = user_line()
             return t if out is None else into(out, t)

@@ -330,7 +330,7 @@ class Tanh(Unary):
     eager = np.tanh
 
     def vjp(self, g, y, _x):
-        return g * conjugate(1 - y * y)
+        return g - g * (y * y).conjugate()
 
 
 class Asinh(Unary):

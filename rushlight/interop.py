@@ -11,7 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.device import device
 from rushlight.layouts import strided
-from rushlight.literals import check_array, no_pinned_memory
+from rushlight.literals import no_pinned_memory, owned
 from rushlight.tensor import LEAF, Tensor, new, wrap
 
 
@@ -28,13 +28,13 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    check_array(ndarray)
+    array = owned(ndarray)
     if any(step < 0 for step in ndarray.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative "
             f"strides are not supported: strides {ndarray.strides}. Use array.copy()."
         )
-    return wrap(np.asarray(ndarray))
+    return wrap(array)
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
@@ -115,9 +115,7 @@ def from_dlpack(
     """
     if type(ext_tensor).__name__ == "PyCapsule":
         ext_tensor = Exported(ext_tensor)
-    array = np.from_dlpack(ext_tensor, copy=copy)
-    check_array(array)
-    return wrap(array)
+    return wrap(owned(np.from_dlpack(ext_tensor, copy=copy)))
 
 
 class Exported:
@@ -234,7 +232,7 @@ def rebuild(
 ) -> Tensor:
     """The tensor that a pickle describes."""
     t = new(cls)
-    t._array = array
+    t._array = owned(array)
     if requires_grad:
         t._history = LEAF
     t.__dict__.update(extra)
@@ -281,8 +279,9 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"cls must be a subclass of Tensor, got {cls!r}")
+    source = self.view(self.shape) if self.requires_grad else self
     t = new(cls)
-    t.__dict__.update(self.__dict__)
+    t.__dict__.update(source.__dict__)
     return t
 
 

@@ -62,7 +62,7 @@ def as_tensor(
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and data.strides == tuple(map(abs, data.strides)):
-        check_array(data)
+        data = owned(data)
         if dtype is None or dtypes.as_dtype(dtype).numpy is data.dtype:
             return wrap(data)
     return wrap(array_of(data, dtype))
@@ -158,8 +158,7 @@ def array_of(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
     if isinstance(data, Tensor):
         data = data._array
     if isinstance(data, (np.ndarray, np.generic)):
-        check_array(data)
-        array = np.asarray(data)
+        array = owned(data)
         if kind is None or kind.numpy is array.dtype:
             return array.copy(order="K")
         return cast(array, kind.numpy)
@@ -167,14 +166,19 @@ def array_of(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
     return filled(values, shape, found, kind or found)
 
 
-def check_array(array: np.ndarray | np.generic) -> None:
-    """An error if no tensor can have the elements of ``array``."""
+def owned(array: np.ndarray | np.generic) -> np.ndarray:
+    """``array`` with the one dtype object that stands for its type here, if a tensor can have it.
+
+    NumPy has several for one type: ``np.longlong`` is int64 too, and a pickle brings its own.
+    """
     if not array.dtype.isnative:
         raise ValueError(
             "given numpy array has byte order different from the native byte order: use "
             "array.astype(array.dtype.newbyteorder('='))"
         )
-    dtypes.from_numpy(array.dtype)
+    kind = dtypes.from_numpy(array.dtype).numpy
+    array = np.asarray(array)
+    return array if array.dtype is kind else array.view(kind)
 
 
 def infer(data: Any, depth: int = 0) -> tuple[dtypes.dtype, tuple[int, ...], Any]:
@@ -195,8 +199,8 @@ def infer(data: Any, depth: int = 0) -> tuple[dtypes.dtype, tuple[int, ...], Any
             )
         return data.dtype, (), data.item()
     if isinstance(data, (np.ndarray, np.generic)):
-        check_array(data)
-        return dtypes.from_numpy(data.dtype), data.shape, data
+        array = owned(data)
+        return dtypes.from_numpy(array.dtype), array.shape, data
     if isinstance(data, (int, float, complex)):
         return dtypes.of_scalar(data), (), data
     if isinstance(data, (str, bytes)):

@@ -180,6 +180,12 @@ class TestConversion:
             assert x.grad.dtype is rl.float32
             assert x.grad.tolist() == [3, 3]
 
+    def test_integers_have_no_gradient(self) -> None:
+        x = rl.ones(2, requires_grad=True)
+        assert not x.long().requires_grad
+        assert not x.bool().requires_grad
+        assert x.double().grad_fn.name() == "ToCopyBackward0"
+
     def test_bad_targets(self) -> None:
         with pytest.raises(TypeError, match=r"got \(dtype, dtype\)"):
             rl.ones(2).to(rl.int64, rl.int32)

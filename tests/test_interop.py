@@ -35,6 +35,14 @@ def test_a_tensor_over_a_read_only_array_refuses_to_be_written() -> None:
         t.add_(1)
 
 
+def test_the_dtypes_that_numpy_has_twice_are_one() -> None:
+    for array in (np.ones(2, np.longlong), pickle.loads(pickle.dumps(np.ones(2, np.int64)))):
+        for t in (rl.from_numpy(array), rl.as_tensor(array), rl.tensor(array), rl.asarray(array)):
+            assert t.to(rl.int64) is t
+    t = pickle.loads(pickle.dumps(rl.ones(2)))
+    assert t.float() is t
+
+
 def test_array_protocol() -> None:
     t = rl.tensor([1.5, 2.5])
     assert np.shares_memory(np.asarray(t), t.numpy())

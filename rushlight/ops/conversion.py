@@ -26,13 +26,14 @@ from rushlight.tensor import Tensor
 from rushlight.typed import TypedTensor, dtype_of_type, name_of_type
 
 
-class Cast(Op):
+class ToCopy(Op):
     """The elements converted to another dtype, as a new tensor.
 
     Floats become integers by dropping their fraction. NaN, infinities and numbers out of the
     range of an integer type give what the processor's conversion gives, as in PyTorch.
     """
 
+    name = "cast"
     function = method = False
     samples = [S(T(3, 4), dtypes.float64), S(T(), dtypes.float16), S(T(0, 2), dtypes.complex64)]
     errors = [Fails(TypeError, "must be rushlight.dtype, not int", T(3), 3)]
@@ -131,6 +132,8 @@ def to(
                 UserWarning,
                 stacklevel=2,
             )
+        if kind.category < dtypes.FLOAT:
+            input = input.detach()
         input, copy = cast(input, kind), False
     if memory_format is not preserve_format and not follows(input._array, memory_format):
         copy = True

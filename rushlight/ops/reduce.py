@@ -197,17 +197,20 @@ class Sum(Fold):
             dtype = target
         return (x if dtype is None else x.to(dtype),), attrs
 
-    @in_float32
     def eager(self, x, *, dim, keepdim, dtype=None):
-        if dtype is None:
-            return add_up(x, dim, keepdim)
-        return np.add.reduce(x, dim, dtype.numpy, keepdims=keepdim)
+        if dtype is not None:
+            return np.add.reduce(x, dim, dtype.numpy, keepdims=keepdim)
+        if x.itemsize == 2:
+            return add_up(x.astype(np.float32), dim, keepdim).astype(x.dtype)
+        return add_up(x, dim, keepdim)
 
     def vjp(self, g, _y, _x, *, dim, keepdim):
         return restored(g, _x, dim, keepdim).expand(_x.shape)
 
 
 def average(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
+    if x.itemsize == 2:
+        return average(x.astype(np.float32), dim, keepdim).astype(x.dtype)
     # A 0-d array is the quicker divisor of an array, a NumPy scalar that of another.
     if dim is None:
         return add_up(x, None, keepdim) / x.dtype.type(x.size)
@@ -254,7 +257,6 @@ class Mean(Fold):
             need_floating("mean", "Input", x.dtype)
         return (x,), fold_attributes(x, dim, keepdim)
 
-    @in_float32
     def eager(self, x, *, dim, keepdim):
         return average(x, dim, keepdim)
 

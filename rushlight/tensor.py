@@ -245,21 +245,3 @@ def wrap(array: Any) -> Tensor:
     t = new(Tensor)
     t._array = array if type(array) is np.ndarray else np.asarray(array)
     return t
-
-
-def wrap_view(array: np.ndarray, source: Tensor, op: Any, attrs: dict[str, Any]) -> Tensor:
-    """A tensor over ``array``, which ``op`` (a view op) made of ``source``; no history yet."""
-    v = new(Tensor)
-    v._array = array
-    shared = source._counter
-    if shared is None:
-        shared = source._counter = Counter()
-    v._counter = shared
-    v._view_version = shared.value
-    if source._base is None or source._history is LEAF:
-        v._base, v._view = source, ((op, attrs),)
-    else:
-        v._base = source._base
-        v._view = None if source._view is None else (*source._view, (op, attrs))
-    v._history = VIEW
-    return v

@@ -242,7 +242,7 @@ def edge(t: Tensor) -> Any:
 
 def refresh(view: Tensor) -> None:
     """Rebuilds the history of a view whose base, or another view of it, was written to."""
-    base = view._base
+    base = base_of(view)
     history, array = edge(base), base._array
     if history is None:
         view._view_node = None  # for now: the base may yet be made to want a gradient
@@ -255,6 +255,17 @@ def refresh(view: Tensor) -> None:
         history = link(op, (history,), (None,), attrs, array)
     hand_over(view, view._view_node, history)
     view._view_node = history
+
+
+def base_of(view: Tensor) -> Tensor:
+    """The tensor that a view's chain starts from.
+
+    A base whose own shape was changed in place (``t_``) has become a view of what it was before.
+    """
+    base = view._base
+    while base._base is not None and base._history is not LEAF:
+        base = base._base
+    return base
 
 
 def hand_over(t: Tensor, old: Any, new: Any) -> None:

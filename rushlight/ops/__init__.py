@@ -1,6 +1,6 @@
 """The ops, family by family. Importing this package fills the registry and Tensor's methods."""
 
-from rushlight.ops import (  # noqa: F401 - imported to register
+from rushlight.ops import (
     activation,
     affine,
     arithmetic,

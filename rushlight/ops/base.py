@@ -18,6 +18,7 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import (
     Node,
+    base_of,
     counter,
     edge,
     hand_over,
@@ -347,6 +348,7 @@ def rebase(t: Tensor, history: Any) -> None:
         if history is None:
             return
         raise unrecorded_view(history.name())
+    base = base_of(t)
     before = edge(base)
     if history is None and before is None:
         return

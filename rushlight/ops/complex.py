@@ -11,8 +11,9 @@ from numpy.lib.stride_tricks import as_strided
 from rushlight import dtypes
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.elementwise import masked, mismatch, zero
-from rushlight.ops.families import Unary, View
+from rushlight.ops.families import Unary
 from rushlight.ops.samples import Fails, S, T, unary_samples
+from rushlight.ops.views import View
 from rushlight.tensor import Tensor
 
 COMPLEX = T(3, 4, dtype=dtypes.complex128)

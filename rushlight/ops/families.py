@@ -16,7 +16,6 @@ from rushlight.autograd.tape import (
     Plan,
     edge,
     keep,
-    link,
     next_sequence,
     version,
 )
@@ -24,17 +23,15 @@ from rushlight.errors import user_line
 from rushlight.ops.base import (
     Op,
     any_tracked,
-    axes,
     broadcastable,
     in_place,
     into,
-    need_tensor,
     record,
     touched,
     unrecorded,
 )
 from rushlight.ops.samples import Fails, T
-from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new, wrap, wrap_view
+from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new, wrap
 
 ndarray = np.ndarray
 array, asarray = np.array, np.asarray
@@ -421,59 +418,6 @@ class Compare(Binary, abstract=True):
     """A relation of a and b, element by element: a bool tensor without gradient."""
 
     differentiable = False
-
-
-class View(Op, abstract=True):
-    """Another look at the same elements: ``eager`` returns a NumPy view of its one operand."""
-
-    operands = ("x",)
-
-    def make(self) -> Callable[..., Any]:
-        check, apply = self.check, self.apply
-
-        def function(*args: Any, **kwargs: Any) -> Tensor:
-            operands, attrs = check(*args, **kwargs)
-            return apply(operands, attrs)
-
-        function.__wrapped__ = check  # type: ignore[attr-defined]
-        type(self).check.__qualname__ = self.name
-        return function
-
-    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
-        x = operands[0]
-        array = self.eager(x._array, **attrs)
-        v = wrap_view(array, x, self, attrs)
-        if not local.state.grad:
-            v._view = v._history = None
-        elif x._history is not None:
-            history = edge(x)
-            if history is not None:
-                v._view_node = link(self, (history,), (None,), attrs, array)
-        return v
-
-
-class Reduction(Op, abstract=True):
-    """Ops that fold the dimensions ``dim`` (all of them if None) into one value each."""
-
-    operands = ("x",)
-
-    def check(
-        self,
-        input: Tensor,
-        dim: int | Sequence[int] | None = None,
-        keepdim: bool = False,
-    ) -> Any:
-        need_tensor(self.name, input)
-        dims = None if dim is None or dim == () else axes(dim, input.ndim)
-        return (input,), {"dim": dims, "keepdim": keepdim}
-
-
-def restore_dims(g: Tensor, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Tensor:
-    """The gradient of a reduction with its folded dimensions back as size 1, ready to broadcast."""
-    if keepdim or not x.shape:
-        return g
-    shape = [1 if dim is None or i in dim else n for i, n in enumerate(x.shape)]
-    return g.reshape(shape)
 
 
 def conjugate(x: Any) -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 
 from rushlight.layouts import shape_of
 from rushlight.ops.base import axes, axis, composite, need_tensor, registry
-from rushlight.ops.families import View
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import (
     INSERT,
     WRONG,
+    View,
     as_shape,
     changes_metadata,
     viewed,

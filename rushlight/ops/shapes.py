@@ -9,9 +9,8 @@ from typing import Any
 from rushlight import dtypes
 from rushlight.layouts import MOST_DIMENSIONS, whole
 from rushlight.ops.base import axis, composite, need_tensor, registry
-from rushlight.ops.families import View
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import WRONG, as_shape, viewed
+from rushlight.ops.views import WRONG, View, as_shape, viewed
 from rushlight.tensor import Tensor
 
 

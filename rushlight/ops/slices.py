@@ -10,10 +10,9 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, registry, view_scatter
-from rushlight.ops.families import View
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, WRONG, Look, along, viewed
+from rushlight.ops.views import ALL, WRONG, View, along, viewed
 from rushlight.tensor import Tensor
 
 ndarray = np.ndarray
@@ -39,7 +38,7 @@ class Embed(Op):
 embed = registry["embed"].call
 
 
-class Part(Look, abstract=True):
+class Part(View, abstract=True):
     """A view in which every element it sees is seen once."""
 
     def vjp(self, g, _y, _x, **where):
@@ -200,7 +199,7 @@ class Diagonal(Part):
         return y
 
 
-class Unfold(Look):
+class Unfold(View):
     """All windows of ``size`` elements, ``step`` apart, of a dimension, as a new last dimension.
 
     >>> rl.arange(5).unfold(0, 2, 1)

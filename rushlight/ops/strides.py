@@ -9,10 +9,9 @@ import numpy as np
 
 from rushlight.layouts import contiguous_format, memory_format, order_of, shape_of, whole
 from rushlight.ops.base import axis, composite, need_tensor, ops, registry
-from rushlight.ops.families import View
 from rushlight.ops.memory import dense_strides, element_strides
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import as_shape, changes_metadata, viewed
+from rushlight.ops.views import View, as_shape, changes_metadata, viewed
 from rushlight.storage import memory_of, offset_of
 from rushlight.tensor import Tensor, wrap
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
@@ -13,8 +13,7 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import Node, Plan, edge, next_sequence
 from rushlight.errors import user_line
 from rushlight.layouts import MOST_DIMENSIONS
-from rushlight.ops.base import ops, touched
-from rushlight.ops.families import View
+from rushlight.ops.base import Op, ops, touched
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new
 
 ndarray = np.ndarray
@@ -28,7 +27,7 @@ WRONG = (AttributeError, TypeError, ValueError, IndexError, KeyError)
 
 
 def viewed(op: Any, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
-    """The tensor over ``array``, which the view ``op`` made of ``x``: `View.apply`, inlined."""
+    """The tensor over ``array``, which the view ``op`` made of ``x``."""
     v = new(Tensor)
     v._array = array
     shared = x._counter
@@ -76,8 +75,10 @@ def view_node(op: Any, history: Any, array: ndarray, attrs: dict[str, Any]) -> N
     return node
 
 
-class Look(View, abstract=True):
-    """A view by the short way: from its check to :func:`viewed`."""
+class View(Op, abstract=True):
+    """Another look at the same elements: ``eager`` returns a NumPy view of its one operand."""
+
+    operands = ("x",)
 
     def make(self) -> Callable[..., Any]:
         op, check, eager = self, self.check, self.eager
@@ -89,6 +90,10 @@ class Look(View, abstract=True):
         function.__wrapped__ = check  # type: ignore[attr-defined]
         type(self).check.__qualname__ = self.name
         return function
+
+    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
+        x = operands[0]
+        return viewed(self, x, self.eager(x._array, **attrs), attrs)
 
 
 def along(dim: int, part: Any) -> tuple[Any, ...]:

@@ -206,7 +206,7 @@ class Hardshrink(Formula):
         return choose(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
 
     def vjp(self, g, _y, x, *, lambd):
-        return cleared(x.abs() <= lambd, g)
+        return masked(x.abs() > lambd, g)
 
 
 class Celu(Formula):

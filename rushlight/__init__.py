@@ -78,7 +78,7 @@ from rushlight.layouts import (
     strided,
 )
 from rushlight.literals import as_tensor, asarray, tensor
-from rushlight.ops import ops
+from rushlight.ops import ops as _ops
 from rushlight.printing import set_printoptions
 from rushlight.random import (
     Generator,
@@ -114,4 +114,4 @@ fill_, zero_, resize_as_, detach = Tensor.fill_, Tensor.zero_, Tensor.resize_as_
 newaxis = None
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
-globals().update({name: op for name, op in vars(ops).items() if callable(op)})
+globals().update({name: op for name, op in vars(_ops).items() if callable(op)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -149,11 +149,3 @@ def shape_of(name: str, size: Sequence[Any], kind: np.dtype) -> tuple[int, ...]:
     if count > MOST_BYTES:
         raise RuntimeError(f"{name}: Storage size calculation overflowed with sizes={list(size)}")
     return tuple(size)
-
-
-def allocated(make: Callable[..., np.ndarray], shape: tuple[int, ...], *args: Any) -> np.ndarray:
-    """``make(shape, *args)``, or the error that says how much memory was wanted."""
-    try:
-        return make(shape, *args)
-    except MemoryError as error:
-        raise OutOfMemoryError(f"can't allocate memory for shape {list(shape)}: {error}") from None

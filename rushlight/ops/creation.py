@@ -13,7 +13,7 @@ from rushlight import errors as messages
 from rushlight.device import device, require
 from rushlight.kernels.casting import checked
 from rushlight.layouts import (
-    allocated,
+    OutOfMemoryError,
     arranged,
     channels_last,
     contiguous_format,
@@ -65,23 +65,33 @@ class Factory(Op, abstract=True):
                 dtype = dtype_of_out(out, dtype)
             if variadic and not args:
                 args = (sole_size(name, kwargs),)
-            t = apply(*check(*args, dtype=dtype, **kwargs))
+            operands, attrs = check(*args, dtype=dtype, **kwargs)
+            try:
+                t = apply(operands, attrs)
+            except MemoryError as error:
+                raise OutOfMemoryError(f"{name}: {error}") from None
             if out is not None:
                 return into(out, t)
             return t.requires_grad_() if requires_grad else t
 
         type(self).check.__qualname__ = self.name
-        function.__signature__ = merged_signature(check, function)
+        own = [p for p in inspect.signature(check).parameters.values() if p.name != "dtype"]
+        function.__signature__ = inspect.Signature([*own, *SHARED])  # type: ignore[attr-defined]
         return function
 
 
-def merged_signature(check: Callable[..., Any], function: Callable[..., Any]) -> inspect.Signature:
-    """The parameters of ``check``, then the keywords of ``function`` that it does not have."""
-    own = inspect.signature(check).parameters.values()
-    shared = inspect.signature(function).parameters.values()
-    keywords = [p for p in shared if p.kind is p.KEYWORD_ONLY]
-    names = {p.name for p in keywords}
-    return inspect.Signature([*[p for p in own if p.name not in names], *keywords])
+SHARED = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    for name, kind, default in (
+        ("out", "Tensor | None", None),
+        ("dtype", "dtypes.dtype | None", None),
+        ("layout", "layout | None", None),
+        ("device", "device | str | int | None", None),
+        ("pin_memory", "bool", False),
+        ("requires_grad", "bool", False),
+    )
+]
+"""The parameters of every factory, as the documentation shows them."""
 
 
 def sole_size(name: str, kwargs: dict[str, Any]) -> Any:
@@ -149,7 +159,7 @@ class Zeros(Factory):
         return (), {"size": shape_of("zeros", size, kind), "kind": kind}
 
     def eager(self, *, size, kind):
-        return allocated(np.zeros, size, kind)
+        return np.zeros(size, kind)
 
 
 class Ones(Factory):
@@ -168,7 +178,7 @@ class Ones(Factory):
         return (), {"size": shape_of("ones", size, kind), "kind": kind}
 
     def eager(self, *, size, kind):
-        return allocated(np.ones, size, kind)
+        return np.ones(size, kind)
 
 
 class Empty(Factory):
@@ -193,7 +203,7 @@ class Empty(Factory):
         return (), {"size": shape, "kind": kind, "order": order_of(memory_format, shape)}
 
     def eager(self, *, size, kind, order):
-        return arranged(allocated(np.empty, permuted(size, order), kind), order)
+        return arranged(np.empty(permuted(size, order), kind), order)
 
 
 class Full(Factory):
@@ -226,7 +236,7 @@ class Full(Factory):
         return (), {"size": shape, "fill_value": checked(value, kind), "kind": kind.numpy}
 
     def eager(self, *, size, fill_value, kind):
-        return allocated(np.full, size, fill_value, kind)
+        return np.full(size, fill_value, kind)
 
 
 def fill_number(name: str, value: Any) -> Any:

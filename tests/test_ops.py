@@ -176,6 +176,8 @@ def test_in_place_writes_the_same(op: Op, sample: S) -> None:
     maker = Maker(dtype=rl.float64)
     args, kwargs = maker.make(list(sample.args)), maker.make(sample.kwargs)
     target = args[0]
+    if not isinstance(target, rl.Tensor):
+        return
     if expected[0].shape != target.shape or expected[0].dtype is not target.dtype:
         return
     answer = getattr(target, f"{op.name}_")(*args[1:], **kwargs)

@@ -14,7 +14,7 @@ from rushlight.ops.base import axis, composite, need_tensor, ops
 from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, unary_samples
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, wrap
 
 # Python numbers would be converted at each call.
 ZERO = {kind.numpy: np.zeros((), kind.numpy) for kind in dtypes.ALL}
@@ -282,7 +282,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @composite(
     method=False,
     inplace=True,
-    samples=[S(T(3, 4)), S(T(3, 4), 0.1, 0.2)],
+    samples=[S(T(3, 4)), S(T(3, 4), 0.1, 0.2), S(T(3, 4), training=True)],
     errors=[NOT_A_TENSOR],
 )
 def rrelu(
@@ -305,4 +305,4 @@ def rrelu(
     slopes = np.ones(x.shape, x._array.dtype)
     drawn = ops.empty(int(negative.sum()), dtype=dtypes.float64)
     slopes[negative] = drawn.uniform_(lower, upper, generator=generator)._array
-    return x * ops.from_numpy(slopes)
+    return x * wrap(slopes)

@@ -137,3 +137,11 @@ def test_what_may_be_written_to_before_backward(name: str, written: str) -> None
         return True
 
     assert survives(rl) == survives(torch)
+
+
+def test_rrelu_draws_the_same_slopes() -> None:
+    def train(rl: Any, x: Any) -> Any:
+        rl.manual_seed(3)
+        return rl.rrelu(x, 0.1, 0.3, True)
+
+    check(train, INSIDE - 0.5)

@@ -23,6 +23,7 @@ from rushlight.ops import (
     grids,
     histograms,
     householder,
+    in_place_random,
     indexing,
     inplace,
     joining,

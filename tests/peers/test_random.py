@@ -147,6 +147,11 @@ def log_normal(lib: Any, random: np.random.Generator, kind: str) -> Any:
 
 
 @draw("exact")
+def poisson(lib: Any, random: np.random.Generator, kind: str) -> Any:
+    return lib.poisson(lib.linspace(0, 40, 60, dtype=getattr(lib, kind)))
+
+
+@draw("exact")
 def geometric(lib: Any, random: np.random.Generator, kind: str) -> Any:
     return lib.empty(size(random), dtype=getattr(lib, kind)).geometric_(0.3)
 

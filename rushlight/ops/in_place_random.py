@@ -1,0 +1,248 @@
+"""Random numbers written over the elements of a tensor: ``uniform_``, ``normal_``, …"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.kernels import distributions as draw
+from rushlight.kernels.distributions import memory_order
+from rushlight.layouts import whole
+from rushlight.ops.base import ops
+from rushlight.ops.filling import Overwrite, plain
+from rushlight.ops.random import Source
+from rushlight.ops.samples import Fails, S, T
+from rushlight.random import chosen
+from rushlight.tensor import Tensor
+
+WRITE_SAMPLES = [
+    S(plain(3, 4)),
+    S(plain()),
+    S(plain(0)),
+    S(plain(17)),
+]
+
+
+def not_floating(kernel: str) -> Fails:
+    return Fails(NotImplementedError, f'"{kernel}" not implemented', T(2, dtype=dtypes.int64))
+
+
+class Uniform(Overwrite):
+    """Writes numbers from the uniform distribution on [from, to).
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(2).uniform_(-1, 1)
+    tensor([-0.0075,  0.5364])
+    """
+
+    name = "uniform_"
+    samples = [*WRITE_SAMPLES, S(plain(3), -1.0, 2.0), S(plain(3), to=2.0)]
+    errors = [
+        Fails(RuntimeError, "from=1 > to=0", T(2), 1.0, 0.0),
+        not_floating("check_uniform_bounds"),
+    ]
+
+    def check(
+        self, input: Tensor, from_: float = 0, to: float = 1, *, generator: Source = None
+    ) -> Any:
+        return (input,), {"low": float(from_), "high": float(to), "generator": chosen(generator)}
+
+    def write(self, x, *, low, high, generator):
+        target = memory_order(x)
+        target[...] = draw.uniform(generator, target.shape, x.dtype, low, high)
+
+
+class NormalInPlace(Overwrite):
+    """Writes numbers from the normal distribution.
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(2).normal_(mean=1, std=2)
+    tensor([4.0820, 0.4131])
+    """
+
+    name = "normal_"
+    samples = [*WRITE_SAMPLES, S(plain(3), 1.0, 2.0), S(plain(3), mean=1, std=2)]
+    errors = [
+        Fails(RuntimeError, "std >= 0.0, but found std -1", T(2), 0.0, -1.0),
+        not_floating("normal_kernel_cpu"),
+    ]
+
+    def check(
+        self, input: Tensor, mean: float = 0, std: float = 1, *, generator: Source = None
+    ) -> Any:
+        return (input,), {"mean": float(mean), "std": float(std), "generator": chosen(generator)}
+
+    def write(self, x, *, mean, std, generator):
+        target, whole = memory_order(x), x.flags.c_contiguous
+        target[...] = draw.normal(generator, target.shape, x.dtype, mean, std, contiguous=whole)
+
+
+class LogNormal(Overwrite):
+    """Writes numbers whose logarithms are from the normal distribution.
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(2).log_normal_(mean=0, std=1)
+    tensor([4.6692, 0.7457])
+    """
+
+    name = "log_normal_"
+    samples = [*WRITE_SAMPLES, S(plain(3), 1.0, 2.0), S(plain(3), mean=0, std=2)]
+    errors = [
+        Fails(RuntimeError, "std > 0.0, but found std=-1", T(2), 0.0, -1.0),
+        not_floating("log_normal_cpu"),
+    ]
+
+    def check(
+        self, input: Tensor, mean: float = 1, std: float = 2, *, generator: Source = None
+    ) -> Any:
+        return (input,), {"mean": float(mean), "std": float(std), "generator": chosen(generator)}
+
+    def write(self, x, *, mean, std, generator):
+        target = memory_order(x)
+        target[...] = draw.log_normal(generator, target.shape, x.dtype, mean, std)
+
+
+class Exponential(Overwrite):
+    """Writes numbers from the exponential distribution with the rate ``lambd``.
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(2).exponential_()
+    tensor([3.5083, 1.2304])
+    """
+
+    name = "exponential_"
+    samples = [*WRITE_SAMPLES, S(plain(3), 2.0), S(plain(3), lambd=2.0)]
+    errors = [
+        Fails(RuntimeError, "lambda > 0.0, but found lambda=-1", T(2), -1.0),
+        Fails(RuntimeError, "continuous probability distribution", T(2, dtype=dtypes.int64)),
+    ]
+
+    def check(self, input: Tensor, lambd: float = 1, *, generator: Source = None) -> Any:
+        return (input,), {"rate": float(lambd), "generator": chosen(generator)}
+
+    def write(self, x, *, rate, generator):
+        target = memory_order(x)
+        target[...] = draw.exponential(generator, target.shape, x.dtype, rate)
+
+
+class Cauchy(Overwrite):
+    """Writes numbers from the Cauchy distribution.
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(2).cauchy_()
+    tensor([10.5977,  0.7648])
+    """
+
+    name = "cauchy_"
+    samples = [*WRITE_SAMPLES, S(plain(3), 1.0, 2.0), S(plain(3), sigma=2.0)]
+    errors = [
+        Fails(RuntimeError, "sigma > 0.0, but found sigma=-1", T(2), 0.0, -1.0),
+        Fails(RuntimeError, "continuous probability distribution", T(2, dtype=dtypes.int64)),
+    ]
+
+    def check(
+        self, input: Tensor, median: float = 0, sigma: float = 1, *, generator: Source = None
+    ) -> Any:
+        attrs = {"median": float(median), "sigma": float(sigma), "generator": chosen(generator)}
+        return (input,), attrs
+
+    def write(self, x, *, median, sigma, generator):
+        target = memory_order(x)
+        target[...] = draw.cauchy(generator, target.shape, x.dtype, median, sigma)
+
+
+class Geometric(Overwrite):
+    """Writes how many trials, each of probability ``p``, it takes until the first success.
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(3).geometric_(0.5)
+    tensor([1., 1., 2.])
+    """
+
+    name = "geometric_"
+    samples = [S(*s.args, 0.4) for s in WRITE_SAMPLES]
+    errors = [Fails(RuntimeError, r"p to be in \(0, 1\), but got p=1.5", T(2), 1.5)]
+
+    def check(self, input: Tensor, p: float, *, generator: Source = None) -> Any:
+        return (input,), {"p": float(p), "generator": chosen(generator)}
+
+    def write(self, x, *, p, generator):
+        target = memory_order(x)
+        target[...] = draw.geometric(generator, target.shape, x.dtype, p)
+
+
+class BernoulliInPlace(Overwrite):
+    """Writes ones with the probability ``p``, a number or a tensor, and zeros otherwise.
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(4).bernoulli_(0.5)
+    tensor([0., 0., 1., 0.])
+    """
+
+    name = "bernoulli_"
+    operands = ("x", "p")
+    samples = [
+        *WRITE_SAMPLES,
+        S(plain(3), 0.2),
+        S(plain(2, 3), plain(3, low=0.1, high=0.9)),
+    ]
+    errors = [
+        Fails(RuntimeError, r"p to be in \[0, 1\], but got p=2", T(2), 2.0),
+        Fails(RuntimeError, "p_in >= 0 && p_in <= 1", T(2), T(2, low=2, high=3)),
+    ]
+
+    def check(self, input: Tensor, p: Tensor | float = 0.5, *, generator: Source = None) -> Any:
+        return (input, p), {"generator": chosen(generator)}
+
+    def write(self, x, p, *, generator):
+        if isinstance(p, np.ndarray):
+            x[...] = draw.bernoulli(generator, x.shape, x.dtype, p)
+        else:
+            target = memory_order(x)
+            target[...] = draw.bernoulli(generator, target.shape, x.dtype, float(p))
+
+    def vjp_p(self, _g, _y, _x, p, *, generator):
+        return ops.zeros_like(p)
+
+
+class Random(Overwrite):
+    """Writes whole numbers from ``from`` to ``to - 1``: ``random_(to)``, ``random_(from, to)``.
+
+    Without bounds they go up to the largest number of the dtype, of a floating-point one up to
+    2 to the power of the bits of its mantissa.
+
+    >>> _ = rl.manual_seed(0)
+    >>> rl.empty(3).random_(10)
+    tensor([4., 9., 3.])
+    """
+
+    name = "random_"
+    samples = [
+        *WRITE_SAMPLES,
+        S(plain(3), 5),
+        S(plain(3), -5, 5),
+        S(plain(3), 3, None),
+    ]
+    errors = [
+        Fails(RuntimeError, "'from' to be less than 'to'", T(2), 10, 5),
+        Fails(TypeError, "argument 'to' must be int, not float", T(2), 2.5),
+    ]
+
+    def check(self, input: Tensor, *bounds: int | None, generator: Source = None) -> Any:
+        if len(bounds) > 2:
+            raise TypeError(f"random_() takes (from, to), (to) or (), got {bounds}")
+        low, high = (0, *bounds) if len(bounds) == 1 else bounds or (None, None)
+        attrs = {
+            "low": None if low is None else whole(low, "random_", "from"),
+            "high": None if high is None else whole(high, "random_", "to"),
+        }
+        return (input,), {**attrs, "generator": chosen(generator)}
+
+    def write(self, x, *, low, high, generator):
+        target = memory_order(x)
+        if low is None:
+            target[...] = draw.any_integers(generator, target.shape, x.dtype)
+        else:
+            target[...] = draw.integers(generator, target.shape, x.dtype, low, high)

@@ -54,7 +54,7 @@ def multiplication(rate: float, uniform: Callable[[], float]) -> int:
 
 
 def rejection(rate: float, uniform: Callable[[], float]) -> int:
-    """Hörmann's transformed rejection with squeeze (PTRS): a table-free hat over the whole range."""
+    """Hörmann's transformed rejection with squeeze (PTRS): one hat over the whole range."""
     b = 0.931 + 2.53 * math.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)

@@ -249,7 +249,7 @@ def compare_values(record: OpInfo, theirs: torch.Tensor, mine: Any, where: str) 
     plain = theirs.detach().resolve_conj().resolve_neg()
     if plain.dtype is torch.bfloat16:
         plain, mine = plain.float(), mine.float()
-    a, b = plain.numpy(), mine.detach().numpy()
+    a, b = plain.numpy(force=True), mine.detach().numpy()
     rtol, atol = tolerance(record, theirs.dtype)
     close = np.isclose(b, a, rtol=rtol, atol=atol, equal_nan=True)
     if not close.all():

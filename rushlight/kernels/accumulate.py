@@ -13,8 +13,8 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels.indices import wrapped
 
-WIDE = 512
-"""From this row length on, one addition per row is quicker than one index per element."""
+WIDE, FEW = 512, 4
+"""Rows at least so wide, or so few of them, are added one by one, else element by element."""
 
 
 def fold(ufunc: np.ufunc, x: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
@@ -22,37 +22,35 @@ def fold(ufunc: np.ufunc, x: np.ndarray, places: np.ndarray, values: np.ndarray)
 
     Half types are folded in float32 and rounded once.
     """
-    flat = _flat(x)
-    values = np.broadcast_to(values, places.shape).astype(flat.dtype, copy=False)
+    flat, direct = _flat(x)
+    if values.dtype is not flat.dtype:
+        values = values.astype(flat.dtype)
     ufunc.at(flat, places.reshape(-1), values.reshape(-1))
-    _store(flat, x)
+    if not direct:
+        x[...] = flat.reshape(x.shape)
 
 
 def add_rows(x: np.ndarray, rows: np.ndarray, values: np.ndarray, width: int) -> None:
     """``x[r] += v`` for each row number ``r`` and its row ``v``, of ``width`` elements."""
     if not values.size:
         return
-    if width == 1:
-        fold(np.add, x, rows.reshape(-1), values.reshape(-1))
+    if width < WIDE and rows.size > FEW:
+        if width > 1:
+            rows = rows.reshape(-1, 1) * width + np.arange(width)
+        fold(np.add, x, rows, values)
         return
-    flat = _flat(x)
-    values = values.astype(flat.dtype, copy=False).reshape(-1, width)
-    if width < WIDE:
-        places = rows.reshape(-1, 1) * width + np.arange(width)
-        np.add.at(flat, places.reshape(-1), values.reshape(-1))
-    else:
-        table, add = flat.reshape(-1, width), np.add
-        for r, v in zip(rows.reshape(-1).tolist(), values, strict=True):
-            row = table[r]
-            add(row, v, row)
-    _store(flat, x)
+    flat, direct = _flat(x)
+    table, add = flat.reshape(-1, width), np.add
+    for r, v in zip(rows.reshape(-1).tolist(), values.reshape(-1, width), strict=True):
+        row = table[r]
+        add(row, v, row)
+    if not direct:
+        x[...] = flat.reshape(x.shape)
 
 
 def add_along(x: np.ndarray, dim: int, index: np.ndarray, values: np.ndarray) -> None:
     """``x[..., index[k], ...] += values[..., k, ...]`` for each k, at position ``dim``."""
-    before, after = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
-    rows = np.arange(before).reshape(-1, 1) * x.shape[dim] + index
-    add_rows(x, rows, values, after)
+    add_rows(x, _rows(x.shape[:dim], index, x.shape[dim]), values, math.prod(x.shape[dim + 1 :]))
 
 
 def add_at(x: np.ndarray, key: tuple, values: np.ndarray) -> None:
@@ -61,25 +59,31 @@ def add_at(x: np.ndarray, key: tuple, values: np.ndarray) -> None:
     first, last = min(indices), max(indices) + 1
     if last - first > len(indices):
         wide = x.astype(np.float32) if x.dtype in dtypes.HALF else x
-        np.add.at(wide, tuple([indices.get(d, k) for d, k in enumerate(key)]), values)
+        where = tuple([indices.get(d, k) for d, k in enumerate(key)])
+        np.add.at(wide, where, values.astype(wide.dtype, copy=False))
         if wide is not x:
             x[...] = wide
         return
-    place = np.ravel_multi_index(tuple(indices.values()), x.shape[first:last])
-    before, sizes, after = x.shape[:first], x.shape[first:last], x.shape[last:]
-    values = np.broadcast_to(values, (*before, *place.shape, *after))
-    rows = np.arange(math.prod(before)).reshape(-1, 1) * math.prod(sizes) + place.reshape(-1)
-    add_rows(x, rows, values, math.prod(after))
+    place = indices[first]
+    if len(indices) > 1:
+        place = np.ravel_multi_index(tuple(indices.values()), x.shape[first:last])
+    shape = (*x.shape[:first], *place.shape, *x.shape[last:])
+    if values.shape != shape:
+        values = np.broadcast_to(values, shape)
+    rows = _rows(x.shape[:first], place, math.prod(x.shape[first:last]))
+    add_rows(x, rows, values, math.prod(x.shape[last:]))
 
 
-def _flat(x: np.ndarray) -> np.ndarray:
-    """The elements of ``x`` in one dimension: themselves if they lie in order, else a copy."""
+def _rows(before: tuple[int, ...], index: np.ndarray, size: int) -> np.ndarray:
+    """The row numbers of ``index``, which counts to ``size``, for all positions before it."""
+    index = index.astype(np.int64, copy=False)
+    if not before:
+        return index
+    return np.arange(0, math.prod(before) * size, size or 1).reshape(-1, 1) + index.reshape(-1)
+
+
+def _flat(x: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The elements of ``x`` in one dimension, and whether they are its own or a copy."""
     if x.dtype in dtypes.HALF:
-        return x.astype(np.float32, order="C").reshape(-1)
-    return x.reshape(-1)
-
-
-def _store(flat: np.ndarray, x: np.ndarray) -> None:
-    """Writes ``flat`` back to ``x`` where it is a copy."""
-    if not np.may_share_memory(flat, x):
-        x[...] = flat.reshape(x.shape)
+        return x.astype(np.float32, order="C").reshape(-1), False
+    return x.reshape(-1), x.flags.c_contiguous

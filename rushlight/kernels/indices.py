@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+UNSIGNED: dict[int, np.dtype] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 largest = np.maximum.reduce
 
 
@@ -30,8 +30,9 @@ def out_of_bounds(index: int, dim: int, size: int) -> str:
 
 def check_bounds(index: np.ndarray, dim: int, size: int, error: type, prefix: str = "") -> None:
     """``error``, naming the first index that is negative or not below ``size``."""
-    if not within(index, size):
-        raise error(prefix + out_of_bounds(first_outside(index, 0, size), dim, size))
+    wrong = None if within(index, size) else first_outside(index, 0, size)
+    if wrong is not None:
+        raise error(prefix + out_of_bounds(wrong, dim, size))
 
 
 def wrapped(index: np.ndarray, dim: int, size: int) -> np.ndarray:
@@ -56,10 +57,11 @@ def places(index: np.ndarray, dim: int, shape: tuple[int, ...]) -> np.ndarray:
     steps = [1]
     for n in shape[:0:-1]:
         steps.append(steps[-1] * n)
-    place = index * step if (step := steps[-1 - dim]) != 1 else index
+    place = index.astype(np.int64, copy=False)
+    if steps[-1 - dim] != 1:
+        place = place * steps[-1 - dim]
     for d, (count, step) in enumerate(zip(index.shape, reversed(steps), strict=True)):
         if d != dim:
-            part = np.arange(0, count * step, step) if step else np.zeros(count, np.int64)
-            part.shape = (count,) + (1,) * (index.ndim - d - 1)
-            place = place + part
+            part = np.arange(0, count * step, step)
+            place = place + part.reshape((count,) + (1,) * (index.ndim - d - 1))
     return place

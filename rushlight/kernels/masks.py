@@ -10,6 +10,8 @@ import numpy as np
 
 FEW = 1 << 9
 """Masks of fewer elements are quicker with NumPy's own loops."""
+BLOCK = 1 << 14
+"""So many elements at a time: what is in between stays in the cache."""
 BITS = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 
 
@@ -41,13 +43,16 @@ def put(x: np.ndarray, mask: np.ndarray, values: np.ndarray) -> None:
 def fill(x: np.ndarray, mask: np.ndarray, value: np.ndarray) -> None:
     """``x[mask] = value`` for one value and a mask like ``x``: (x & ~m) | (value & m), in bits."""
     bits = BITS.get(x.itemsize)
-    if mask.size < FEW or bits is None:
+    if mask.size < FEW or bits is None or not x.flags.c_contiguous:
         np.putmask(x, mask, value)
         return
-    m = np.negative(mask.view(np.int8)).astype(bits)
-    target, number = x.view(bits), value.view(bits)
-    new = m & number if number.any() else None
-    np.invert(m, m)
-    target &= m
-    if new is not None:
-        target |= new
+    flags, target = mask.reshape(-1).view(np.int8), x.reshape(-1).view(bits)
+    number = value.view(bits)
+    for start in range(0, target.size, BLOCK):
+        part = target[start : start + BLOCK]
+        m = np.negative(flags[start : start + BLOCK]).astype(bits)
+        if number:
+            part |= m
+            m &= ~number
+        np.invert(m, m)
+        part &= m

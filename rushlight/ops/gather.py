@@ -145,7 +145,7 @@ def take_along_dim(
         )
     size = x.shape[d] if x.ndim else 1
     index = ops.where(index < 0, index + size, index)
-    if x.ndim > 1:
+    if x.ndim > 1 and x.shape[:d] + x.shape[d + 1 :] != index.shape[:d] + index.shape[d + 1 :]:
         _, index = ops.broadcast_tensors(x.narrow(d, 0, min(size, 1)), index)
         x = x.expand((*index.shape[:d], size, *index.shape[d + 1 :]))
     y = ops.gather(x, d, index)

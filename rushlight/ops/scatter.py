@@ -33,6 +33,7 @@ SOURCE_SAMPLES = [
     S(T(3, 4), 0, at([0, 2, 1, 0]), T(2, 5)),
     S(T(2, 3, 2), -2, at([[2, 0]], [[1, 1]]), T(2, 1, 2)),
     S(T(), 0, at(0), T(1)),
+    S(T(3), 0, at(0), T()),
     S(T(3, 4), 1, T(0, dtype=dtypes.int64), T(0)),
 ]
 REPEATED = S(T(3, 4), 1, at([0, 3, 3, 3], [1, 1, 0, 0]), T(2, 4))
@@ -60,12 +61,13 @@ def located(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> t
     if not index._array.size:
         return src.reshape(-1)[:0].reshape(sizes), d
     check_index(name, src, d, index, "src")
-    if any([n > m for n, m in zip(sizes, src._array.shape, strict=False)]):
+    if any([n > m for n, m in zip(sizes, src._array.shape or (1,), strict=False)]):
         raise RuntimeError(
             f"{name}(): Expected index {list(sizes)} to be no larger size than src "
             f"{list(src.shape)}"
         )
-    return src[tuple([slice(n) for n in sizes])] if sizes else src.reshape(()), d
+    part = src.reshape(-1) if not src._array.ndim else src
+    return part[tuple([slice(n) for n in sizes])] if sizes else part[0], d
 
 
 def aligned(y: np.ndarray, index: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,17 +88,19 @@ def folding(plain: Callable[..., Tensor], fold: str) -> Callable[..., Tensor]:
         *,
         value: float | None = None,
         reduce: str | None = None,
-        **out: Any,
+        out: Tensor | None = None,
     ) -> Tensor:
-        if reduce is None:
-            return plain(input, dim, index, src if value is None else value, **out)
-        if reduce not in ("add", "multiply"):
-            raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}.")
-        how = "sum" if reduce == "add" else "prod"
         source = src if value is None else value
-        if isinstance(source, NUMBER):
-            source = wrap(number(input, source)).expand(index.shape)
-        return getattr(input, fold)(dim, index, source, how, **out)
+        if reduce is None:
+            y = plain(input, dim, index, source)
+        elif reduce in ("add", "multiply"):
+            if isinstance(source, NUMBER):
+                source = wrap(number(input, source)).expand(index.shape)
+            how = "sum" if reduce == "add" else "prod"
+            y = getattr(input, fold)(dim, index, source, how)
+        else:
+            raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}.")
+        return y if out is None else into(out, y)
 
     scatter.__doc__ = plain.__doc__
     return scatter

@@ -6,6 +6,7 @@ method, the in-place variant, the docs entry and the tests. See ``docs/design/op
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ from rushlight.ops.samples import Fails, S
 from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap
 
 ndarray = np.ndarray
+TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 registry: dict[str, Op] = {}
 """Every public op by its full name (``add``, ``linalg.inv``)."""
@@ -105,14 +107,14 @@ class Op:
         check, apply = self.check, self.apply
 
         def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+            if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
+                kwargs = torch_names(kwargs)
             operands, attrs = check(*args, **kwargs)
-            if out is not None:
-                return into(out, apply(operands, attrs), operands)
-            return apply(operands, attrs)
+            y = apply(operands, attrs)
+            return y if out is None else into(out, y, operands)
 
-        check_function = type(self).check
         function.__wrapped__ = check  # type: ignore[attr-defined]
-        check_function.__qualname__ = self.name
+        type(self).check.__qualname__ = self.name
         return function
 
     def make_in_place(self) -> Callable[..., Any]:
@@ -170,7 +172,7 @@ class Composite(Op, abstract=True):
         self.body = body
         for option, value in options.items():
             setattr(self, option, value)
-        self.call = body
+        self.call = numpy_names(body) if "dim" in inspect.signature(body).parameters else body
         publish(self)
 
     @property
@@ -185,6 +187,22 @@ def composite(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., An
         return Composite(body, options).call
 
     return register
+
+
+def numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` that also takes ``axis=`` and ``keepdims=``, NumPy's names."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
+            kwargs = torch_names(kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def torch_names(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {TORCH_NAMES.get(name, name): value for name, value in kwargs.items()}
 
 
 def snake(name: str) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.ops.base import axis, composite, into, need_tensor, ops
-from rushlight.ops.reduce import numpy_names
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -27,7 +26,6 @@ from rushlight.tensor import Tensor
         Fails(IndexError, r"range of \[-1, 0\], but got 1", T(3), dim=1),
     ],
 )
-@numpy_names
 def diff(
     input: Tensor,
     n: int = 1,
@@ -82,7 +80,6 @@ TRAPEZOID_ERRORS = [
 
 
 @composite(method=False, samples=TRAPEZOID_SAMPLES, errors=TRAPEZOID_ERRORS)
-@numpy_names
 def trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor:
@@ -104,7 +101,6 @@ def trapezoid(
 
 
 @composite(method=False, samples=TRAPEZOID_SAMPLES, errors=TRAPEZOID_ERRORS)
-@numpy_names
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """Another name of :func:`trapezoid`.
 
@@ -115,7 +111,6 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -
 
 
 @composite(method=False, samples=TRAPEZOID_SAMPLES, errors=TRAPEZOID_ERRORS)
-@numpy_names
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor:
@@ -171,7 +166,6 @@ def trapezoid_step(
         Fails(RuntimeError, "appears multiple times", T(4, 5), dim=(0, 0)),
     ],
 )
-@numpy_names
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.ops.base import axis, composite, into, need_tensor, ops, registry
+from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
 from rushlight.ops.reduce import (
-    Along,
     Dims,
     Fold,
     fold_attributes,
     in_float32,
     need_bool,
-    numpy_names,
     restored,
     whole,
 )
@@ -122,7 +120,7 @@ class Amin(Extremum):
     combine = np.minimum
 
 
-class Choice(Along, abstract=True):
+class Choice(Op, abstract=True):
     """One element of each line along ``dim``, as (values, indices)."""
 
     function = method = False
@@ -174,7 +172,6 @@ max_dim, min_dim = registry["max_dim"].call, registry["min_dim"].call
 
 
 @composite(samples=[FOLD_SAMPLES[0], *DIM_SAMPLES, S(T(3, 4), T(4))], errors=OVERLOAD_ERRORS)
-@numpy_names
 def max_(
     input: Tensor,
     dim: int | Tensor | None = None,
@@ -202,7 +199,6 @@ def max_(
 
 
 @composite(samples=[FOLD_SAMPLES[0], *DIM_SAMPLES, S(T(3, 4), T(4))], errors=OVERLOAD_ERRORS)
-@numpy_names
 def min_(
     input: Tensor,
     dim: int | Tensor | None = None,
@@ -250,7 +246,6 @@ aminmax_result = result_type("aminmax", "min", "max")
         Fails(TypeError, "'dim' must be int, not tuple", T(3, 4), dim=(0, 1)),
     ],
 )
-@numpy_names
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
 ) -> Any:
@@ -273,7 +268,7 @@ def aminmax(
     return y if out is None else into(out, y)
 
 
-class Position(Along, abstract=True):
+class Position(Op, abstract=True):
     """The index of an extremum along ``dim``, or among all elements in order."""
 
     differentiable = False

@@ -12,7 +12,16 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record
 from rushlight.layouts import shape_of
-from rushlight.ops.base import Op, any_tracked, axis, composite, into, need_tensor, ops
+from rushlight.ops.base import (
+    Op,
+    any_tracked,
+    axis,
+    composite,
+    into,
+    need_tensor,
+    numpy_names,
+    ops,
+)
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import INSERT, WRONG
 from rushlight.tensor import Tensor, new
@@ -69,7 +78,7 @@ class Join(Op, abstract=True):
                 record(op, y, tensors, {"dim": dim, "kind": array.dtype})
             return y if out is None else into(out, y)
 
-        return function
+        return numpy_names(function)
 
     def eager(self, *tensors, dim, kind):
         return self.join([t.astype(kind, copy=False) for t in tensors], dim)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.layouts import shape_of
-from rushlight.ops.base import axes, axis, composite, need_tensor, registry
+from rushlight.ops.base import axes, axis, composite, need_tensor, numpy_names, registry
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import (
@@ -393,7 +393,7 @@ class Squeeze(View):
                 return apply(*check(input, dim))
             return viewed(op, input, array, {"dim": dropped})
 
-        return squeeze
+        return numpy_names(squeeze)
 
     def check(self, input: Tensor, dim: int | Sequence[int] | None = None) -> Any:
         x = need_tensor("squeeze", input)
@@ -436,7 +436,7 @@ class Unsqueeze(View):
                 return apply(*check(input, dim))
             return viewed(op, input, array, {"dim": dim})
 
-        return unsqueeze
+        return numpy_names(unsqueeze)
 
     def check(self, input: Tensor, dim: int) -> Any:
         x = need_tensor("unsqueeze", input)

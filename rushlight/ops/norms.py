@@ -16,7 +16,6 @@ from rushlight.ops.reduce import (
     Fold,
     fold_attributes,
     in_float32,
-    numpy_names,
     restored,
     terms,
 )
@@ -164,7 +163,6 @@ def norm_dtype(x: Tensor, wanted: dtypes.dtype) -> dtypes.dtype:
         Fails(RuntimeError, "dim must be a 2-tuple", T(2, 3, 4), "fro", (0, 1, 2)),
     ],
 )
-@numpy_names
 def norm(
     input: Tensor,
     p: float | str | None = "fro",

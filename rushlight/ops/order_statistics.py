@@ -10,7 +10,7 @@ from rushlight import dtypes
 from rushlight.kernels.order import kth, order, pick, take
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
 from rushlight.ops.extrema import DIM_SAMPLES, Choice, need_order
-from rushlight.ops.reduce import in_float32, numpy_names
+from rushlight.ops.reduce import in_float32
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
@@ -112,7 +112,6 @@ nanmedian_all, nanmedian_dim = registry["nanmedian_all"].call, registry["nanmedi
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
     ],
 )
-@numpy_names
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median, the lower one of two; along ``dim``, with its index. NaN if there is one.
 
@@ -131,7 +130,6 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
     ],
 )
-@numpy_names
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None
 ) -> Any:
@@ -239,7 +237,6 @@ QUANTILE_ERRORS = [
 
 
 @composite(samples=QUANTILE_SAMPLES, errors=QUANTILE_ERRORS)
-@numpy_names
 def quantile(
     input: Tensor,
     q: float | Tensor,
@@ -266,7 +263,6 @@ def quantile(
 
 
 @composite(samples=QUANTILE_SAMPLES, errors=QUANTILE_ERRORS)
-@numpy_names
 def nanquantile(
     input: Tensor,
     q: float | Tensor,

@@ -21,23 +21,6 @@ from rushlight.tensor import Tensor, new
 Dims = int | Sequence[int] | None
 
 WHOLE: dict[str, Any] = {"dim": None, "keepdim": False}
-TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim"}
-
-
-def numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` that also takes ``axis=`` and ``keepdims=``, NumPy's names."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if "axis" in kwargs or "keepdims" in kwargs:
-            kwargs = torch_names(kwargs)
-        return function(*args, **kwargs)
-
-    return call
-
-
-def torch_names(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {TORCH_NAMES.get(name, name): value for name, value in kwargs.items()}
 
 
 def in_float32(eager: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,27 +42,7 @@ def rounded(y: Any, half: np.dtype) -> np.ndarray:
     return y.astype(half) if y.dtype == np.float32 else y
 
 
-class Along(Op, abstract=True):
-    """Ops that work along dimensions, named as in PyTorch or as in NumPy."""
-
-    operands = ("x",)
-
-    def make(self) -> Callable[..., Any]:
-        check, apply = self.check, self.apply
-
-        @functools.wraps(check)
-        def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-            if "axis" in kwargs or "keepdims" in kwargs:
-                kwargs = torch_names(kwargs)
-            operands, attrs = check(*args, **kwargs)
-            y = apply(operands, attrs)
-            return y if out is None else into(out, y, operands)
-
-        type(self).check.__qualname__ = self.name
-        return function
-
-
-class Fold(Along, abstract=True):
+class Fold(Op, abstract=True):
     """Ops that fold the dimensions ``dim`` (all of them if None) into one value each."""
 
     errors: Sequence[Fails] = (
@@ -392,7 +355,7 @@ class AnyTrue(Truth):
     combine = np.logical_or
 
 
-class CountNonzero(Along):
+class CountNonzero(Op):
     """How many elements are not zero, over the dimensions ``dim``.
 
     >>> rl.tensor([[1, 0, 2], [0, 0, 3]]).count_nonzero(dim=1)
@@ -456,7 +419,6 @@ class Logsumexp(Fold):
     ],
     errors=[Fails(RuntimeError, "does not support complex", T(3, dtype=dtypes.complex64))],
 )
-@numpy_names
 def nansum(
     input: Tensor,
     dim: Dims = None,
@@ -489,7 +451,6 @@ def without_nan(x: Tensor) -> Tensor:
     ],
     errors=[Fails(RuntimeError, "complex dtype but got Long", T(3, dtype=dtypes.int64))],
 )
-@numpy_names
 def nanmean(
     input: Tensor,
     dim: Dims = None,

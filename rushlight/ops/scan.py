@@ -9,10 +9,10 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels.running import running
-from rushlight.ops.base import axis, need_tensor, ops
+from rushlight.ops.base import Op, axis, need_tensor, ops
 from rushlight.ops.extrema import need_order
 from rushlight.ops.families import conjugate
-from rushlight.ops.reduce import Along, in_float32
+from rushlight.ops.reduce import in_float32
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -25,7 +25,7 @@ ERRORS = (
 WIDER = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
 
 
-class Accumulate(Along, abstract=True):
+class Accumulate(Op, abstract=True):
     """A running sum or product; single precision is accumulated in double, as PyTorch does."""
 
     inplace = True
@@ -112,7 +112,7 @@ def suffix_scan(g: Tensor, w: Tensor, dim: int) -> Tensor:
     return s
 
 
-class Logcumsumexp(Along):
+class Logcumsumexp(Op):
     """Running log Σ exp along ``dim``: yᵢ = log(exp x₀ + … + exp xᵢ), without overflow.
 
     >>> rl.zeros(3).logcumsumexp(0)
@@ -163,7 +163,7 @@ def complex_logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(top.real), top, top + np.log1p(np.exp(low - top)))
 
 
-class Record(Along, abstract=True):
+class Record(Op, abstract=True):
     """A running extremum, and where it was set: the latest of equal ones."""
 
     differentiable = (0,)

@@ -10,13 +10,13 @@ from rushlight import dtypes
 from rushlight.kernels.order import order, pick, top
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
 from rushlight.ops.extrema import need_order
-from rushlight.ops.reduce import Along, in_float32, need_bool, numpy_names
+from rushlight.ops.reduce import in_float32, need_bool
 from rushlight.ops.results import result_type, scattered
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
 
 
-class Ordered(Along, abstract=True):
+class Ordered(Op, abstract=True):
     """Some elements of each line along ``dim`` in order, as (values, indices)."""
 
     differentiable = (0,)
@@ -67,7 +67,6 @@ class Sort(Ordered):
     samples=[S(T(3, 4, distinct=True)), S(T(5, 4, distinct=True), 0, True), S(T(4), stable=True)],
     errors=[Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2)],
 )
-@numpy_names
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> Tensor:

@@ -10,13 +10,13 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels.summation import add_up, add_up_squares
-from rushlight.ops.base import composite, need_tensor, ops
-from rushlight.ops.reduce import Along, Dims, fold_attributes, in_float32, restored, terms
+from rushlight.ops.base import Op, composite, need_tensor, ops
+from rushlight.ops.reduce import Dims, fold_attributes, in_float32, restored, terms
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
 
-class Spread(Along, abstract=True):
+class Spread(Op, abstract=True):
     """Ops of the squared distance to the mean: Σ|x - mean|² / (n - correction).
 
     The degrees of freedom may be given as ``unbiased`` (n - 1 or n) or as ``correction``.

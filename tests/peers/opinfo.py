@@ -43,6 +43,9 @@ UNDEFINED_VALUES = {  # these results hold whatever was in memory: shape and dty
     "resize_", "resize_as_",
 }
 
+TIES = {"kthvalue", "topk", "mode", "sort", "argsort"}
+"""PyTorch leaves open which of equal elements these choose: other indices must hold equal values."""
+
 
 @dataclass
 class Outcome:
@@ -170,28 +173,24 @@ def translate(value: Any, grads: list[tuple[Any, Any]] | None = None) -> Any:
 
 
 def translate_tensor(value: torch.Tensor, grads: list[tuple[Any, Any]] | None) -> Any:
+    """A copy of the tensor with its strides and all of its storage around it."""
     if value.layout is not torch.strided:
         raise NotImplementedError(f"layout {value.layout}")
-    plain = value.detach().resolve_conj().resolve_neg()
+    plain = value.detach()
+    if plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg()
+    memory = torch.empty(0, dtype=plain.dtype).set_(plain.untyped_storage())
     if plain.dtype is torch.bfloat16:
-        t = rl.from_numpy(plain.float().numpy()).to(rl.bfloat16)
+        t = rl.from_numpy(memory.float().numpy().copy()).to(rl.bfloat16)
     else:
-        t = rl.from_numpy(plain.numpy())
-    t = keep_strides(t, plain)
+        t = rl.from_numpy(memory.numpy().copy())
+    with rl.no_grad():
+        t = t.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset()).detach()
     if value.requires_grad:
         t = t.requires_grad_()
         if grads is not None:
             grads.append((value, t))
     return t
-
-
-def keep_strides(t: Any, plain: torch.Tensor) -> Any:
-    """A copy, since samples may be written to, with the strides the sample has."""
-    array = t.numpy() if t.dtype is not rl.bfloat16 else None
-    if array is None or 0 in array.strides:
-        return t
-    copy = np.copy(array, order="K")
-    return rl.from_numpy(copy) if copy.strides == array.strides else t
 
 
 def tolerance(record: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
@@ -319,11 +318,32 @@ def run_sample(
         except Exception as error:
             return f"{type(error).__name__}: {str(error)[:200]}"
     outcome.samples += 1
+    if record.name in TIES:
+        same, theirs, mine = settle_ties(record, sample, theirs, mine)
+        wants = wants and same
     for problem in compare(record, theirs, mine, "result"):
         return problem
     if wants and pairs and record.name not in UNDEFINED_VALUES:
         return compare_gradients(record, sample, theirs, mine, pairs, outcome)
     return None
+
+
+def settle_ties(record: OpInfo, sample: Any, theirs: Any, mine: Any) -> tuple[bool, Any, Any]:
+    """The results with indices replaced by the values they point at, where the indices differ."""
+    indices, other = (theirs, mine) if record.name == "argsort" else (theirs[1], mine[1])
+    other = torch.from_numpy(other.numpy().copy())
+    if indices.shape != other.shape or torch.equal(indices, other):
+        return True, theirs, mine
+    names = {"kthvalue": 2, "topk": 2, "mode": 1, "sort": 1, "argsort": 1}
+    given = (sample.input, *sample.args)
+    place = names[record.name]
+    dim = given[place] if len(given) > place else sample.kwargs.get("dim", -1)
+    keep = sample.input.ndim == indices.ndim
+    a, b = (i if keep else i.unsqueeze(dim) for i in (indices, other))
+    there, here = (torch.take_along_dim(sample.input.detach(), i, dim) for i in (a, b))
+    if record.name == "argsort":
+        return False, there, translate(here)
+    return False, (theirs[0], there), (mine[0], translate(here))
 
 
 def compare_gradients(

@@ -8,7 +8,11 @@ pytest.importorskip("torch")
 
 from tests.peers.opinfo import category, compared, full_name, ours, records, run_record  # noqa: E402
 
-KNOWN_DIFFERENCES: dict[str, str] = {}
+KNOWN_DIFFERENCES: dict[str, str] = {
+    "logcumsumexp": "float32 gradients: PyTorch is off by 2e-3 from float64, we by 3e-4 at most",
+    "histogram": "float32 weights: we accumulate in float64 and round once",
+    "as_strided_scatter": "PyTorch's gradient fails its own gradcheck on overlapping strides",
+}
 """Record → why its results differ. Each is run and must still differ; at most 2 % of the records."""
 
 RECORDS = {full_name(r): r for r in records([])}

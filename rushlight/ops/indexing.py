@@ -391,15 +391,13 @@ def write_part(x: Tensor, key: Any, value: Any) -> None:
 def write_at_once(x: Tensor, key: Tensor, value: Any) -> bool:
     """``x[key] = value`` for one tensor of positions or a mask, unless it must be recorded."""
     target = x._array
-    if local.state.grad and (x._history is not None or isinstance(value, Tensor)):
+    given = isinstance(value, Tensor)
+    if local.state.grad and (tracked(x) or (given and tracked(value))):
         return False
     if not target.ndim or not target.flags.writeable:
         return False
-    if isinstance(value, Tensor):
-        value = fitting(x, value, (key,))._array
-    else:
-        value = number(x, value)
-    index_put.write(target, value, key._array, **ONCE)
+    array = fitting(x, value, (key,))._array if given else number(x, value)
+    index_put.write(target, array, key._array, **ONCE)
     touched(x)
     return True
 

@@ -11,24 +11,56 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
-from rushlight.ops.base import Op, broadcastable, composite, into, need_tensor, ops, record
+from rushlight.autograd.tape import Node, Plan, edge, next_sequence, version
+from rushlight.errors import user_line
+from rushlight.ops.base import Op, broadcastable, composite, into, need_tensor, ops, registry
 from rushlight.ops.contraction import (
     check_batches,
+    conjugated,
     matmul,
     mixed,
     mm,
-    mm_nt,
-    mm_tn,
     refuse_bool,
     rows,
     shapes_error,
 )
-from rushlight.ops.families import conjugate
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, new
 
 Number = int | float | complex
-NO_ATTRS: dict[str, Any] = {}
+NO_GRADIENT = (False, False, False)
+
+
+def fused(op: Op) -> Callable[..., Tensor]:
+    """Runs and records an op of three operands, the last perhaps None, without loops."""
+    eager, plans = op.eager, op.plans
+
+    def run(a: Tensor, b: Tensor, c: Tensor | None) -> Tensor:
+        state = local.state
+        t = new(Tensor)
+        t._array = y = state.run(eager, a._array, b._array, None if c is None else c._array)
+        if not state.grad:
+            return t
+        edges = first, second, third = edge(a), edge(b), None if c is None else edge(c)
+        needed = (first is not None, second is not None, third is not None)
+        if needed == NO_GRADIENT:
+            return t
+        plan = plans.get(needed)
+        if plan is None:
+            plan = plans[needed] = Plan(op, needed)
+        keep = plan.keep
+        node = new(Node)
+        node.plan, node.edges = plan, edges
+        node.saved = (a if keep[0] else None, b if keep[1] else None, c if keep[2] else None)
+        node.versions = (version(a), version(b), version(c))
+        node.sequence = next_sequence()
+        node.shape, node.array_dtype = y.shape, y.dtype
+        t._history = node
+        if state.anomaly:
+            node.where = user_line()
+        return t
+
+    return run
 
 
 class Linear(Op):
@@ -46,6 +78,7 @@ class Linear(Op):
 
     method = False
     operands = ("x", "weight", "bias")
+    arithmetic = True
     samples = [
         S(T(3, 4), T(5, 4)),
         S(T(3, 4), T(5, 4), T(5)),
@@ -64,30 +97,38 @@ class Linear(Op):
     ]
 
     def make(self) -> Callable[..., Any]:
-        op, eager = self, self.eager
+        run, check, of_vectors = fused(self), self.check, self.of_vectors
 
         def function(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             try:
                 x, w = input._array, weight._array
+                b = None if bias is None else bias._array
             except AttributeError:
-                raise self.stranger(input, weight) from None
+                raise stranger(input, weight, bias) from None
             if w.ndim != 2 or x.ndim < 2:
-                return op.of_vectors(input, weight, bias)
-            if x.ndim == 2 and bias is None:
-                return mm_nt(input, weight)
-            b = None if bias is None else need_tensor("linear", bias, "bias", 3)._array
-            if x.shape[-1] != w.shape[1] or x.dtype is not w.dtype:
-                raise op.refusal(x, w)
-            if b is not None and (b.shape != w.shape[:1] or b.dtype is not x.dtype):
-                op.check_bias(x, w, bias)
-            state = local.state
-            t = new(Tensor)
-            t._array = state.run(eager, x, w, b)
-            if state.grad:
-                record(op, t, (input, weight, bias), NO_ATTRS)
-            return t
+                return of_vectors(input, weight, bias)
+            kind = x.dtype
+            if (
+                x.shape[-1] != w.shape[1]
+                or w.dtype is not kind
+                or (b is not None and (b.shape != w.shape[:1] or b.dtype is not kind))
+            ):
+                check(input, weight, bias)
+            return run(input, weight, bias)
 
         return function
+
+    def check(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+        x, w = input._array, weight._array
+        if x.dtype is not w.dtype:
+            raise mixed("linear", x, w)
+        if x.shape[-1] != w.shape[1]:
+            raise shapes_error((prod(x.shape[:-1]), x.shape[-1]), w.shape[::-1])
+        if bias is not None:
+            if bias._array.dtype is not x.dtype:
+                raise mixed("linear", x, w, bias._array)
+            check_expandable(bias, (*x.shape[:-1], len(w)))
+        return (input, weight, bias), {}
 
     def eager(self, x, weight, bias):
         if x.dtype in dtypes.HALF:
@@ -96,20 +137,20 @@ class Linear(Op):
         if x.ndim == 2:
             y = x.dot(weight.T)
         else:
-            lead = x.shape[:-1]
-            y = x.reshape(prod(lead), x.shape[-1]).dot(weight.T).reshape(*lead, len(weight))
+            y = rows(x).dot(weight.T).reshape(*x.shape[:-1], len(weight))
         if bias is not None:
             y += bias
         return y
 
     def vjp_x(self, g, _y, _x, weight, _bias):
-        return matmul(g, conjugate(weight))
+        y = rows(g) @ conjugated(weight)
+        return y if g.ndim == 2 else y.reshape(_x.shape)
 
     def vjp_weight(self, g, _y, x, _weight, _bias):
-        return mm_tn(rows(g), rows(conjugate(x)))
+        return rows(g).mT @ rows(conjugated(x))
 
     def vjp_bias(self, g, _y, _x, _weight, _bias):
-        return g.sum_to_size(_bias.shape)
+        return g
 
     def of_vectors(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """An input that is one vector, or a weight that is one row."""
@@ -119,34 +160,29 @@ class Linear(Op):
                 f"{x.ndim}D and {weight.ndim}D"
             )
         y = matmul(x, weight.t())
-        return y if bias is None else y + expandable(bias, y)
-
-    def check_bias(self, x: np.ndarray, weight: np.ndarray, bias: Tensor) -> None:
-        if bias._array.dtype is not x.dtype:
-            raise mixed("linear", x, weight, bias._array)
-        if not broadcastable(bias._array.shape, (*x.shape[:-1], len(weight))):
-            bias.expand(*x.shape[:-1], len(weight))
-
-    def refusal(self, x: np.ndarray, weight: np.ndarray) -> RuntimeError:
-        if x.dtype is not weight.dtype:
-            return mixed("linear", x, weight)
-        return shapes_error((prod(x.shape[:-1]), x.shape[-1]), weight.shape[::-1])
-
-    def stranger(self, input: Any, weight: Any) -> TypeError:
-        if not isinstance(input, Tensor):
-            return messages.expected_tensor("linear", "input", 1, input)
-        return messages.expected_tensor("linear", "weight", 2, weight)
+        if bias is None:
+            return y
+        check_expandable(bias, y._array.shape)
+        return y + bias
 
 
-def expandable(bias: Tensor, y: Tensor) -> Tensor:
-    """``bias`` if it broadcasts to the shape of ``y``, else the error that says why not."""
-    shape = y._array.shape
-    return bias if broadcastable(bias._array.shape, shape) else bias.expand(shape)
+def stranger(input: Any, weight: Any, bias: Any) -> TypeError:
+    arguments = (("input", input), ("weight", weight), ("bias", bias))
+    position, (name, value) = next(
+        (i, pair) for i, pair in enumerate(arguments, 1) if not isinstance(pair[1], Tensor)
+    )
+    return messages.expected_tensor("linear", name, position, value)
+
+
+def check_expandable(bias: Tensor, shape: tuple[int, ...]) -> None:
+    """An error unless ``bias`` broadcasts to ``shape``."""
+    if not broadcastable(bias._array.shape, shape):
+        bias.expand(shape)
 
 
 def combine(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     """beta·input + alpha·product; a beta of 0 ignores ``input``, whatever it holds."""
-    expandable(need_tensor(name, input), product)
+    check_expandable(need_tensor(name, input), product._array.shape)
     if input._array.dtype is not product._array.dtype:
         raise mixed(name, input._array, product._array)
     if product._array.dtype.kind in "iu":
@@ -157,7 +193,60 @@ def combine(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Numb
     return y + (input if beta == 1 else input * beta)
 
 
-class Addmm(Op):
+class PlusMm(Op):
+    """input + a·b, for matrices a and b."""
+
+    function = method = False
+    operands = ("input", "a", "b")
+    arithmetic = True
+
+    def check(self, input: Tensor, a: Tensor, b: Tensor) -> Any:
+        return (input, a, b), {}
+
+    def eager(self, input, a, b):
+        if a.dtype in dtypes.HALF:
+            return self.eager(*[x.astype(np.float32) for x in (input, a, b)]).astype(a.dtype)
+        y = a.dot(b)
+        y += input
+        return y
+
+    def vjp_input(self, g, _y, _input, _a, _b):
+        return g
+
+    def vjp_a(self, g, _y, _input, _a, b):
+        return g @ conjugated(b).mT
+
+    def vjp_b(self, g, _y, _input, a, _b):
+        return conjugated(a).mT @ g
+
+
+plus_mm = fused(registry["plus_mm"])
+
+
+@composite(
+    inplace=True,
+    samples=[
+        S(T(3, 5), T(3, 4), T(4, 5)),
+        S(T(5), T(3, 4), T(4, 5), beta=2, alpha=0.5),
+        S(T(), T(3, 4), T(4, 5), beta=0),
+        S(T(3, 1), T(3, 0), T(0, 5)),
+    ],
+    errors=[
+        Fails(RuntimeError, r"cannot be multiplied \(2x3 and 4x2\)", T(2, 2), T(2, 3), T(4, 2)),
+        Fails(RuntimeError, r"existing size \(3\)", T(3, 2), T(2, 3), T(3, 2)),
+        Fails(RuntimeError, "mat2 must be a matrix", T(2, 2), T(2, 3), T(3)),
+        Fails(TypeError, "'mat1' .* must be Tensor, not int", T(2, 2), 3, T(3, 2)),
+    ],
+)
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
     """beta·input + alpha·(mat1 @ mat2), of matrices; ``input`` may be broadcast.
 
     With ``beta=0`` the values of ``input`` are ignored, NaN included.
@@ -167,65 +256,23 @@ class Addmm(Op):
             [3., 3.],
             [3., 3.]])
     """
-
-    inplace = True
-    samples = [
-        S(T(3, 5), T(3, 4), T(4, 5)),
-        S(T(5), T(3, 4), T(4, 5), beta=2, alpha=0.5),
-        S(T(), T(3, 4), T(4, 5), beta=0),
-        S(T(3, 1), T(3, 0), T(0, 5)),
-    ]
-    errors = [
-        Fails(RuntimeError, r"cannot be multiplied \(2x3 and 4x2\)", T(2, 2), T(2, 3), T(4, 2)),
-        Fails(RuntimeError, r"existing size \(3\)", T(3, 2), T(2, 3), T(3, 2)),
-        Fails(RuntimeError, "mat2 must be a matrix", T(2, 2), T(2, 3), T(3)),
-    ]
-
-    def check(
-        self, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
-    ) -> Any:
-        need_tensor("addmm", input)
-        a = need_tensor("addmm", mat1, "mat1", 2)._array
-        b = need_tensor("addmm", mat2, "mat2", 3)._array
-        for name, array in (("mat1", a), ("mat2", b)):
-            if array.ndim != 2:
-                raise RuntimeError(
-                    f"addmm(): {name} must be a matrix, got shape {list(array.shape)}"
-                )
-        if a.shape[1] != b.shape[0]:
-            raise shapes_error(a.shape, b.shape)
-        if not input._array.dtype is a.dtype is b.dtype:
-            raise mixed("addmm", input._array, a, b)
+    x = need_tensor("addmm", input)._array
+    a = need_tensor("addmm", mat1, "mat1", 2)._array
+    b = need_tensor("addmm", mat2, "mat2", 3)._array
+    if a.ndim != 2 or b.ndim != 2:
+        name, array = ("mat1", a) if a.ndim != 2 else ("mat2", b)
+        raise RuntimeError(f"addmm(): {name} must be a matrix, got shape {list(array.shape)}")
+    if a.shape[1] != b.shape[0]:
+        raise shapes_error(a.shape, b.shape)
+    if x.dtype is not a.dtype or a.dtype is not b.dtype:
+        raise mixed("addmm", x, a, b)
+    if beta == 1 and alpha == 1:
         refuse_bool("addmm", a)
-        if not broadcastable(input._array.shape, (len(a), b.shape[1])):
-            input.expand(len(a), b.shape[1])
-        if a.dtype.kind in "iu":
-            beta, alpha = int(beta), int(alpha)
-        return (input, mat1, mat2), {"beta": beta, "alpha": alpha}
-
-    def eager(self, input, a, b, *, beta, alpha):
-        if a.dtype in dtypes.HALF:
-            single = [array.astype(np.float32) for array in (input, a, b)]
-            return self.eager(*single, beta=beta, alpha=alpha).astype(a.dtype)
-        y = a.dot(b)
-        if alpha != 1:
-            y *= alpha
-        if beta != 0:
-            y += input if beta == 1 else beta * input
-        return y
-
-    def vjp_input(self, g, _y, _input, _a, _b, *, beta, alpha):
-        return scaled(g, beta)
-
-    def vjp_a(self, g, _y, _input, _a, b, *, beta, alpha):
-        return scaled(mm_nt(g, conjugate(b)), alpha)
-
-    def vjp_b(self, g, _y, _input, a, _b, *, beta, alpha):
-        return scaled(mm_tn(conjugate(a), g), alpha)
-
-
-def scaled(g: Tensor, factor: Number) -> Tensor:
-    return g if factor == 1 else g * conjugate(factor)
+        check_expandable(input, (len(a), b.shape[1]))
+        y = plus_mm(input, mat1, mat2)
+    else:
+        y = combine("addmm", input, mm(mat1, mat2), beta, alpha)
+    return y if out is None else into(out, y)
 
 
 @composite(
@@ -343,7 +390,7 @@ def addr(
         if need_tensor("addr", vector, name).ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
     product = vec1.unsqueeze(1) * vec2
-    expandable(need_tensor("addr", input), product)
+    check_expandable(need_tensor("addr", input), product._array.shape)
     if product.dtype is dtypes.bool_ and input.dtype is dtypes.bool_:
         beta, alpha = bool(beta), bool(alpha)
     y = product if alpha == 1 else product * alpha

@@ -12,7 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
-from rushlight.ops.families import conjugate, pair_recorder
+from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, new
 
@@ -29,6 +29,7 @@ class Product(Op, abstract=True):
     operands = ("a", "b")
     arguments = ("input", "mat2")
     ranks = (2, 2)
+    arithmetic = True
 
     def make(self) -> Callable[..., Any]:
         product = self.product = self.closure()
@@ -102,9 +103,15 @@ class Product(Op, abstract=True):
         return messages.expected_tensor(self.name, second, 2, b)
 
 
-def rows(x: Tensor) -> Tensor:
-    """A tensor (…, k) as the matrix of the rows along its last dimension."""
-    shape = x._array.shape
+def conjugated(x: Any) -> Any:
+    """A tensor or array, conjugated if it is complex."""
+    array = x if type(x) is ndarray else x._array
+    return x.conj() if array.dtype.kind == "c" else x
+
+
+def rows(x: Any) -> Any:
+    """A tensor or array (…, k) as the matrix of the rows along its last dimension."""
+    shape = x.shape
     return x if len(shape) == 2 else x.reshape(prod(shape[:-1]), shape[-1])
 
 
@@ -152,49 +159,13 @@ class Mm(Product):
     eager = staticmethod(ndarray.dot)
 
     def vjp_a(self, g, _y, _a, b):
-        return mm_nt(g, conjugate(b))
+        return g @ conjugated(b).mT
 
     def vjp_b(self, g, _y, a, _b):
-        return mm_tn(conjugate(a), g)
+        return conjugated(a).mT @ g
 
 
-class MmNt(Product):
-    """a·bᵀ of two matrices, without a transposed tensor."""
-
-    function = method = False
-
-    def eager(self, a, b):
-        return a.dot(b.T)
-
-    def vjp_a(self, g, _y, _a, b):
-        return mm(g, conjugate(b))
-
-    def vjp_b(self, g, _y, a, _b):
-        return mm_tn(g, conjugate(a))
-
-    def mismatch(self, x, y):
-        return shapes_error(x, y[::-1])
-
-
-class MmTn(Product):
-    """aᵀ·b of two matrices, without a transposed tensor."""
-
-    function = method = False
-
-    def eager(self, a, b):
-        return a.T.dot(b)
-
-    def vjp_a(self, g, _y, _a, b):
-        return mm_nt(conjugate(b), g)
-
-    def vjp_b(self, g, _y, a, _b):
-        return mm(conjugate(a), g)
-
-    def mismatch(self, x, y):
-        return shapes_error(x[::-1], y)
-
-
-mm, mm_nt, mm_tn = (registry[name].product for name in ("mm", "mm_nt", "mm_tn"))
+mm = registry["mm"].product
 
 
 class Mv(Product):
@@ -214,10 +185,10 @@ class Mv(Product):
     eager = staticmethod(ndarray.dot)
 
     def vjp_a(self, g, _y, _a, b):
-        return g.unsqueeze(1) * conjugate(b)
+        return g[:, None] * conjugated(b)
 
     def vjp_b(self, g, _y, a, _b):
-        return conjugate(a).t().mv(g)
+        return conjugated(a).mT @ g
 
     def wrong_rank(self, x, y):
         return RuntimeError(f"vector + matrix @ vector expected, got 1, {x.ndim}, {y.ndim}")
@@ -243,10 +214,10 @@ class Dot(Product):
     eager = staticmethod(ndarray.dot)
 
     def vjp_a(self, g, _y, _a, b):
-        return g * conjugate(b)
+        return g * conjugated(b)
 
     def vjp_b(self, g, _y, a, _b):
-        return g * conjugate(a)
+        return g * conjugated(a)
 
     def wrong_rank(self, x, y):
         return RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
@@ -268,7 +239,7 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> rl.vdot(rl.tensor([1.0, 2.0]), rl.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    t = ops.dot(conjugate(need_tensor("vdot", input)), need_tensor("vdot", other, "other", 2))
+    t = ops.dot(conjugated(need_tensor("vdot", input)), need_tensor("vdot", other, "other", 2))
     return t if out is None else into(out, t)
 
 
@@ -280,6 +251,7 @@ class Bmm(Op):
     """
 
     operands = ("a", "b")
+    arithmetic = True
     samples = [S(T(2, 3, 4), T(2, 4, 5)), S(T(0, 3, 4), T(0, 4, 5)), S(T(2, 3, 0), T(2, 0, 5))]
     errors = [
         Fails(RuntimeError, r"to be: \[2, 3\] but got: \[2, 4\]", T(2, 2, 3), T(2, 4, 5)),
@@ -296,14 +268,13 @@ class Bmm(Op):
             if x.dtype is not y.dtype:
                 raise mixed("bmm", x, y)
             refuse_bool("bmm", x)
-            state = local.state
             try:
-                z = state.run(rounded, eager, x, y)
+                z = local.state.run(rounded, eager, x, y)
             except ValueError:
                 raise batch_error(x.shape, y.shape) from None
             t = new(Tensor)
             t._array = z
-            if (a._history is not None or b._history is not None) and state.grad:
+            if a._history is not None or b._history is not None:
                 record_pair(t, a, b, a._history, b._history)
             return t
 
@@ -321,12 +292,14 @@ class Bmm(Op):
         return np.matmul(a, b)
 
     def vjp_a(self, g, _y, _a, b):
-        return batched(g, conjugate(b).mT)
+        if b.ndim > 2:
+            return g @ conjugated(b).mT
+        return (rows(g) @ conjugated(b).mT).reshape(_a.shape)
 
     def vjp_b(self, g, _y, a, _b):
         if len(_b.shape) > 2:
-            return batched(conjugate(a).mT, g)
-        return mm_tn(rows(conjugate(a)), rows(g))
+            return conjugated(a).mT @ g
+        return rows(conjugated(a)).mT @ rows(g)
 
 
 batched = registry["bmm"].batched

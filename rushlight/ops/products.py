@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.ops.base import Op, axes, axis, composite, into, need_tensor, ops
-from rushlight.ops.contraction import matmul, mixed, mm, mm_nt, refuse_bool, rows
+from rushlight.ops.contraction import matmul, mixed, mm, refuse_bool, rows
 from rushlight.ops.families import conjugate
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -68,7 +68,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     elif a.ndim == b.ndim == 1:
         y = ops.dot(a, b)
     else:
-        y = mm_nt(rows(a), rows(b)).reshape(*a.shape[:-1], *b.shape[:-1])
+        y = mm(rows(a), rows(b).mT).reshape(*a.shape[:-1], *b.shape[:-1])
     return y if out is None else into(out, y)
 
 

@@ -1,6 +1,6 @@
 """Rushlight beside its peers: own process each, alternating rounds, best of several, as ratios.
 
-    python benchmarks/run.py            # prints the table and writes benchmarks/RESULTS.md
+python benchmarks/run.py            # prints the table and writes benchmarks/RESULTS.md
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def table(workers: list[Worker]) -> list[str]:
         ratio = best["rushlight"] / min(best[p] for p in peers) if peers else float("nan")
         times = " | ".join(micro(best[p]) for p in peers)
         mark = "met" if ratio <= goal else "missed"
-        rows.append(f"| {name} | {micro(best['rushlight'])} | {times} | {ratio:.2f} | ≤ {goal} | {mark} |")
+        rows.append(
+            f"| {name} | {micro(best['rushlight'])} | {times} | {ratio:.2f} | ≤ {goal} | {mark} |"
+        )
     return rows
 
 

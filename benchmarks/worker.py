@@ -1,6 +1,6 @@
 """One framework in one process: times a workload for each line on stdin.
 
-    python benchmarks/worker.py torch
+python benchmarks/worker.py torch
 """
 
 from __future__ import annotations

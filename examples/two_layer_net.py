@@ -1,6 +1,6 @@
 """A two-layer ReLU network trained twice: gradients by hand, then gradients by autograd.
 
-    python examples/two_layer_net.py [--steps 500]
+python examples/two_layer_net.py [--steps 500]
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def train(name: str, way: Callable[[int], Iterator[float]], steps: int) -> list[
         losses.append(loss)
         if sys.stderr.isatty() and (step % 10 == 0 or step == steps):
             bar = "█" * (20 * step // steps)
-            print(f"\r{name:<12} {bar:<20} {step}/{steps}  loss {loss:.4g} ", end="", file=sys.stderr)
+            print(
+                f"\r{name:<12} {bar:<20} {step}/{steps}  loss {loss:.4g} ", end="", file=sys.stderr
+            )
     if sys.stderr.isatty():
         print(file=sys.stderr)
     seconds = time.perf_counter() - start

@@ -24,10 +24,19 @@ CASES = [
     for sample in op.samples
 ]
 RANDOM = {
-    name for name, op in PUBLIC.items() if type(op).__module__.endswith("random") or
-    getattr(getattr(op, "body", None), "__module__", "").endswith("ops.random")
+    name
+    for name, op in PUBLIC.items()
+    if type(op).__module__.endswith("random")
+    or getattr(getattr(op, "body", None), "__module__", "").endswith("ops.random")
 }
-UNDEFINED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+UNDEFINED = {
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "empty_permuted",
+    "new_empty",
+    "new_empty_strided",
+}
 
 
 def run(op: Op, sample: S, **how: Any) -> tuple[list[Any], Maker]:
@@ -123,7 +132,9 @@ def test_gradients_agree_with_finite_differences(op: Op, sample: S) -> None:
     random = np.random.default_rng(0)
     weights = [random.standard_normal(tuple(t.shape)) for t in results]
     pairs = [
-        (t, rl.from_numpy(np.array(w))) for t, w in zip(results, weights, strict=True) if t.requires_grad
+        (t, rl.from_numpy(np.array(w)))
+        for t, w in zip(results, weights, strict=True)
+        if t.requires_grad
     ]
     grads = rl.autograd.grad(
         [t for t, _ in pairs], leaves, [w for _, w in pairs], allow_unused=True
@@ -187,7 +198,10 @@ def test_in_place_writes_the_same(op: Op, sample: S) -> None:
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
 def test_out_receives_the_result(op: Op, sample: S) -> None:
-    given = {**op.signature.parameters, **inspect.signature(op.call, follow_wrapped=False).parameters}
+    given = {
+        **op.signature.parameters,
+        **inspect.signature(op.call, follow_wrapped=False).parameters,
+    }
     if "out" not in given or not op.function:
         return
     if op.name in RANDOM | UNDEFINED:

@@ -1,7 +1,7 @@
 """Writes the type stubs of what the op registry installs at run time.
 
-    python tools/stubs.py            # writes rushlight/__init__.pyi and rushlight/tensor.pyi
-    python tools/stubs.py --check    # says which of them is not current, exit 1
+python tools/stubs.py            # writes rushlight/__init__.pyi and rushlight/tensor.pyi
+python tools/stubs.py --check    # says which of them is not current, exit 1
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ def declaration(node: ast.stmt, installed: list[str]) -> str:
             kind = annotation(ast.unparse(item.annotation))
             lines.append(f"    {ast.unparse(item.target)}: {kind}")
         elif isinstance(item, ast.Assign):
-            lines += [f"    {ast.unparse(t)}: Any" for t in item.targets if ast.unparse(t) != "__slots__"]
+            lines += [
+                f"    {ast.unparse(t)}: Any" for t in item.targets if ast.unparse(t) != "__slots__"
+            ]
     if node.name == "Tensor":
         lines += installed
     return "\n".join(lines if len(lines) > 1 else [*lines, "    ..."])
@@ -173,7 +175,9 @@ def stub_function(node: ast.FunctionDef, indent: str) -> str:
     arguments = ast.unparse(retyped(node.args))
     answer = annotation(ast.unparse(node.returns)) if node.returns else "Any"
     decorators = "".join(f"{indent}@{ast.unparse(d)}\n" for d in node.decorator_list)
-    ignore = "  # type: ignore[override]" if node.name in ("__getitem__", "__add__", "__mul__") else ""
+    ignore = (
+        "  # type: ignore[override]" if node.name in ("__getitem__", "__add__", "__mul__") else ""
+    )
     return f"{decorators}{indent}def {node.name}({arguments}) -> {answer}: ...{ignore}"
 
 

@@ -206,9 +206,7 @@ def retains_grad(self: Tensor) -> bool:
 def detach_(self: Tensor) -> Tensor:
     """Forgets the history of this tensor, in place."""
     if self._base is not None:
-        raise RuntimeError(
-            "Can't detach views in-place. Use detach() instead."
-        )
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     self._history = None
     return self
 

@@ -417,9 +417,7 @@ def replaced(answer: Any, g: Any) -> Any:
     if not isinstance(answer, Tensor):
         raise TypeError(f"expected hook to return a Tensor or None, got {type(answer).__name__}")
     if answer._array.dtype != g._array.dtype:
-        raise RuntimeError(
-            f"hook has changed the type of value (was {g.dtype} got {answer.dtype})"
-        )
+        raise RuntimeError(f"hook has changed the type of value (was {g.dtype} got {answer.dtype})")
     if answer._array.shape != g._array.shape:
         raise RuntimeError(
             f"hook has changed the size of value: expected {list(g.shape)}, "
@@ -449,8 +447,7 @@ def root_gradient(t: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
             )
         if t._array.dtype.kind == "c":
             raise RuntimeError(
-                "grad can be implicitly created only for real scalar outputs but got "
-                f"{t.dtype}"
+                f"grad can be implicitly created only for real scalar outputs but got {t.dtype}"
             )
         return wrap(one(t._array.shape, t._array.dtype))
     if not isinstance(g, Tensor):

@@ -183,7 +183,17 @@ class Plan:
     underscore are not kept, the rule gets their shape and dtype alone.
     """
 
-    __slots__ = ("arithmetic", "keep", "keep_output", "keeps", "kept", "op", "rules", "steps", "whole")
+    __slots__ = (
+        "arithmetic",
+        "keep",
+        "keep_output",
+        "keeps",
+        "kept",
+        "op",
+        "rules",
+        "steps",
+        "whole",
+    )
 
     def __init__(self, op: Any, needed: Sequence[bool]) -> None:
         self.op = op
@@ -328,7 +338,9 @@ def keep(t: Tensor) -> Kept:
 
 def record(op: Any, y: Tensor, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
     """Makes ``y`` remember that it is ``op`` of ``operands``, if one of them wants a gradient."""
-    edges = tuple([edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands])
+    edges = tuple(
+        [edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands]
+    )
     if edges.count(None) == len(edges):
         return
     node = link(op, edges, operands, attrs, y._array)
@@ -370,7 +382,9 @@ def record_several(
     op: Any, ys: Sequence[Tensor], operands: Sequence[Any], attrs: dict[str, Any]
 ) -> None:
     """:func:`record` for an op with several results, of which ``op.differentiable`` have gradients."""
-    edges = tuple([edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands])
+    edges = tuple(
+        [edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands]
+    )
     if edges.count(None) == len(edges):
         return
     node = link(op, edges, operands, attrs, ys[0]._array)

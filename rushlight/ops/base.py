@@ -236,8 +236,6 @@ def any_tracked(operands: Sequence[Any]) -> bool:
     return any([isinstance(t, Tensor) and t._history is not None for t in operands])
 
 
-
-
 def in_place(op: Op) -> Callable[..., Any]:
     """``x.name_(...)``: computes ``name(x, ...)`` and writes it over ``x``."""
     call = op.call
@@ -343,9 +341,7 @@ def can_store(y: Tensor, t: Tensor) -> bool:
 def broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     if len(shape) > len(target):
         return False
-    return all(
-        a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False)
-    )
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False))
 
 
 def touched(t: Tensor) -> None:
@@ -464,6 +460,21 @@ def need_tensor(op: str, value: Any, argument: str = "input", position: int = 1)
 
 
 __all__ = [
-    "Composite", "Fails", "Op", "S", "axes", "axis", "composite", "in_place", "into",
-    "keep", "need_tensor", "ops", "overwrite", "publish", "rebase", "registry", "touched",
+    "Composite",
+    "Fails",
+    "Op",
+    "S",
+    "axes",
+    "axis",
+    "composite",
+    "in_place",
+    "into",
+    "keep",
+    "need_tensor",
+    "ops",
+    "overwrite",
+    "publish",
+    "rebase",
+    "registry",
+    "touched",
 ]

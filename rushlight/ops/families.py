@@ -53,7 +53,6 @@ class Kernels(dict):
             self[numpy_dtype] = kernel
         return kernel
 
-
     def first_choice(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
         """The kernel for a common dtype, to be held by a closure; one that raises if there is none."""
         try:
@@ -78,7 +77,7 @@ class Elementwise(Op, abstract=True):
         eager = self.eager
         kind = dtypes.from_numpy(numpy_dtype)
         if not any(CATEGORY[k] == kind.category for k in self.kinds):
-            raise NotImplementedError(f'"{self.name}" not implemented for \'{kind.storage_name}\'')
+            raise NotImplementedError(f"\"{self.name}\" not implemented for '{kind.storage_name}'")
         if self.floats and kind.category < dtypes.FLOAT:
             return through(eager, dtypes.get_default_dtype().numpy)
         if numpy_dtype in dtypes.HALF:
@@ -168,7 +167,9 @@ class Binary(Elementwise, abstract=True):
     inplace = True
     operator: str | None = None  # installs __x__, __rx__ and __ix__
     errors: Sequence[Fails] = (
-        Fails(RuntimeError, r"size of tensor a \(3\) must match .* tensor b \(4\)", T(2, 3), T(2, 4)),
+        Fails(
+            RuntimeError, r"size of tensor a \(3\) must match .* tensor b \(4\)", T(2, 3), T(2, 4)
+        ),
     )
 
     def make(self) -> Callable[..., Any]:

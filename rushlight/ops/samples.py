@@ -70,5 +70,12 @@ def binary_samples(
 ) -> list[S]:
     """Equal shapes, broadcast ones, scalars and empties; ``second`` bounds the other operand."""
     a, b = second or (low, high)
-    shapes = [((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((), ()), ((2, 3), ()), ((0, 3), (3,))]
+    shapes = [
+        ((3, 4), (3, 4)),
+        ((3, 4), (4,)),
+        ((3, 1), (1, 4)),
+        ((), ()),
+        ((2, 3), ()),
+        ((0, 3), (3,)),
+    ]
     return [S(T(*x, low=low, high=high), T(*y, low=a, high=b)) for x, y in shapes]

@@ -1,7 +1,7 @@
 """PyTorch's own OpInfo records, run here: every sample input must give PyTorch's result.
 
-    python tests/peers/opinfo.py            # all records: a line each, then counts by category
-    python tests/peers/opinfo.py add sum    # these records, with the first mismatches
+python tests/peers/opinfo.py            # all records: a line each, then counts by category
+python tests/peers/opinfo.py add sum    # these records, with the first mismatches
 """
 
 from __future__ import annotations
@@ -39,8 +39,14 @@ ALL_DTYPES = {
     ).split()
 }
 UNDEFINED_VALUES = {  # these results hold whatever was in memory: shape and dtype count
-    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
-    "resize_", "resize_as_",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "resize_",
+    "resize_as_",
 }
 
 TIES = {"kthvalue", "topk", "mode", "sort", "argsort"}
@@ -85,7 +91,9 @@ def ours(record: OpInfo) -> Callable[..., Any] | None:
 def translate_function(function: Any) -> Any:
     if isinstance(function, functools.partial):
         inner = translate_function(function.func)
-        return None if inner is None else functools.partial(inner, *function.args, **function.keywords)
+        return (
+            None if inner is None else functools.partial(inner, *function.args, **function.keywords)
+        )
     module = getattr(function, "__module__", "") or ""
     if isinstance(function, types.FunctionType) and module.startswith("torch.testing"):
         return rebuild(function)
@@ -203,7 +211,9 @@ def tolerance(record: OpInfo, dtype: torch.dtype) -> tuple[float, float]:
         torch.bfloat16: (1.6e-2, 1e-5),
     }.get(real, (0.0, 0.0))
     for info in record.decorators:
-        for decorator in getattr(info, "decorators", [info]) if isinstance(info, DecorateInfo) else [info]:
+        for decorator in (
+            getattr(info, "decorators", [info]) if isinstance(info, DecorateInfo) else [info]
+        ):
             if isinstance(decorator, toleranceOverride) and real in decorator.d:
                 wider = decorator.d[real]
                 rtol, atol = max(rtol, wider.rtol), max(atol, wider.atol)
@@ -398,13 +408,18 @@ def main(names: list[str]) -> int:
         state = "missing" if outcome.missing else "ok" if outcome.passed else "FAILED"
         if not compared(record):
             state = "other dtypes only"
-        print(f"{state:8}{outcome.name}: {outcome.samples} samples, {outcome.gradients} gradients", flush=True)
+        print(
+            f"{state:8}{outcome.name}: {outcome.samples} samples, {outcome.gradients} gradients",
+            flush=True,
+        )
         for problem in outcome.problems:
             print(f"        {problem}")
         failed += state == "FAILED"
         passed, total, absent = counts.setdefault(outcome.category, [0, 0, 0])
         counts[outcome.category] = [
-            passed + outcome.passed, total + 1, absent + (outcome.missing is not None)
+            passed + outcome.passed,
+            total + 1,
+            absent + (outcome.missing is not None),
         ]
     print("\ncategory: passed / records (missing)")
     for name, (passed, total, absent) in counts.items():

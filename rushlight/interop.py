@@ -12,7 +12,7 @@ from rushlight import dtypes
 from rushlight.device import device
 from rushlight.layouts import strided
 from rushlight.literals import no_pinned_memory, owned
-from rushlight.tensor import LEAF, Tensor, new, wrap
+from rushlight.tensor import LEAF, Tensor, install, new, wrap
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
@@ -413,8 +413,5 @@ def constant(value: Any, meaning: str) -> property:
     return property(lambda self: value, doc=meaning)
 
 
-for name, method in METHODS.items():
-    setattr(Tensor, name, method)
-for name, (value, meaning) in CONSTANTS.items():
-    setattr(Tensor, name, constant(value, meaning))
-Tensor.names = property(names)  # type: ignore[attr-defined]
+install(**METHODS, names=property(names))
+install(**{name: constant(value, meaning) for name, (value, meaning) in CONSTANTS.items()})

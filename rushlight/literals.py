@@ -12,7 +12,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.device import device, require
 from rushlight.kernels.casting import LIMITS, cast
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, install, wrap
 
 PLAIN = frozenset((bool, int, float, complex))
 LISTS = frozenset((list, tuple))
@@ -272,4 +272,4 @@ def whole_numbers(values: Any, found: dtypes.dtype, kind: dtypes.dtype) -> np.nd
     return cast(wide, kind.numpy)
 
 
-Tensor.new_tensor = new_tensor
+install(new_tensor=new_tensor)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 
 @dataclass(slots=True)
@@ -207,5 +207,4 @@ def tensor_format(self: Tensor, format_spec: str) -> str:
     return object.__format__(self, format_spec)
 
 
-for name, method in (("__repr__", tensor_repr), ("__format__", tensor_format)):
-    setattr(Tensor, name, method)
+install(__repr__=tensor_repr, __format__=tensor_format)

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from rushlight import dtypes
 from rushlight.layouts import arranged, memory_format, order_of, permuted, shape_of
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 
 def memory_of(array: np.ndarray) -> np.ndarray:
@@ -262,8 +262,8 @@ def is_shared_memory(array: np.ndarray) -> bool:
     return isinstance(root, mmap.mmap)
 
 
-for method in (
+METHODS = (
     *(untyped_storage, storage, storage_offset, data_ptr, element_size, resize_, resize_as_),
     *(set_, is_set_to, share_memory_, is_shared),
-):
-    setattr(Tensor, method.__name__, method)
+)
+install(**{method.__name__: method for method in METHODS})

@@ -240,6 +240,12 @@ class Tensor:
         return iter(self.unbind(0))
 
 
+def install(**attributes: Any) -> None:
+    """Gives Tensor these methods and properties: how later modules add to it."""
+    for name, value in attributes.items():
+        setattr(Tensor, name, value)
+
+
 def wrap(array: Any) -> Tensor:
     """A tensor over ``array``, sharing its memory; NumPy scalars become 0-d arrays."""
     t = new(Tensor)

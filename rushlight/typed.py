@@ -10,7 +10,7 @@ from rushlight import dtypes
 from rushlight.device import device, require
 from rushlight.layouts import shape_of
 from rushlight.literals import array_of
-from rushlight.tensor import Size, Tensor, new
+from rushlight.tensor import Size, Tensor, install, new
 
 
 def old_new(cls: type[Tensor], *data: Any, device: device | str | None = None) -> Tensor:
@@ -122,5 +122,4 @@ def old_style_new(self: Tensor, *data: Any, device: device | str | None = None) 
     return t
 
 
-for name, method in (("__new__", old_new), ("new", old_style_new)):
-    setattr(Tensor, name, method)
+install(__new__=old_new, new=old_style_new)

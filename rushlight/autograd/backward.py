@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.autograd.engine import Backward, roots_of
 from rushlight.autograd.stack import stack
 from rushlight.autograd.tape import Node, Pick, RemovableHandle, edge, named
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, install, wrap
 
 
 def as_tuple(value: Any) -> tuple:
@@ -211,11 +211,13 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
-Tensor.backward = tensor_backward
-Tensor.grad_fn = property(grad_fn)
-Tensor.output_nr = property(output_nr)
-Tensor.register_hook = register_hook
-Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
-Tensor.retain_grad = retain_grad
-Tensor.retains_grad = property(retains_grad)
-Tensor.detach_ = detach_
+install(
+    backward=tensor_backward,
+    grad_fn=property(grad_fn),
+    output_nr=property(output_nr),
+    register_hook=register_hook,
+    register_post_accumulate_grad_hook=register_post_accumulate_grad_hook,
+    retain_grad=retain_grad,
+    retains_grad=property(retains_grad),
+    detach_=detach_,
+)

@@ -12,7 +12,7 @@ from rushlight.ops.base import composite, into, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, TensorPair, common_dtype, zero
 from rushlight.ops.families import Binary, Unary, conjugate, operand_error
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 BOOL_MINUS = (
     "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
@@ -231,8 +231,8 @@ def divide_into(self: Tensor, other: Any) -> Any:
     return y if type(other) in (int, float) and other == 1 else y * other
 
 
-Tensor.__rtruediv__ = Tensor.__rdiv__ = divide_into
-Tensor.__div__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__itruediv__
+install(__rtruediv__=divide_into, __rdiv__=divide_into)
+install(__div__=Tensor.__truediv__, __idiv__=Tensor.__itruediv__)
 
 
 @composite(inplace=True, samples=binary_samples(second=(0.5, 2)), errors=Binary.errors)
@@ -382,7 +382,7 @@ class Neg(Unary):
         return -g
 
 
-Tensor.__neg__ = ops.neg
+install(__neg__=ops.neg)
 
 
 @composite(
@@ -400,7 +400,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-Tensor.__pos__ = ops.positive
+install(__pos__=ops.positive)
 
 
 class Abs(Unary):
@@ -419,7 +419,7 @@ class Abs(Unary):
         return g * x.sgn()
 
 
-Tensor.__abs__ = ops.abs
+install(__abs__=ops.abs)
 
 
 class Addcmul(Formula):

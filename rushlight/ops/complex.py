@@ -14,7 +14,7 @@ from rushlight.ops.elementwise import masked, mismatch, zero
 from rushlight.ops.families import Unary
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.ops.views import View
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 COMPLEX = T(3, 4, dtype=dtypes.complex128)
 NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not list", [1j])
@@ -89,8 +89,10 @@ def set_imag(self: Tensor, value: Any) -> None:
     self.imag.copy_(value if isinstance(value, Tensor) else ops.tensor(value))
 
 
-Tensor.real = property(ops.real, set_real, doc=real.__doc__)
-Tensor.imag = property(ops.imag, set_imag, doc=imag.__doc__)
+install(
+    real=property(ops.real, set_real, doc=real.__doc__),
+    imag=property(ops.imag, set_imag, doc=imag.__doc__),
+)
 
 
 class ConjPhysical(Unary):
@@ -367,4 +369,4 @@ def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return y if out is None else into(out, y)
 
 
-Tensor.conjugate = conj  # Python's name: rules say it of numbers, arrays and tensors alike
+install(conjugate=conj)  # Python's name: rules say it of numbers, arrays and tensors alike

@@ -14,7 +14,7 @@ from rushlight.autograd.modes import local
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, new
+from rushlight.tensor import Tensor, install, new
 
 ndarray = np.ndarray
 
@@ -409,5 +409,4 @@ def matmul_reflected(b: Tensor, a: Any) -> Any:
     return matmul(a, b) if isinstance(a, Tensor) else NotImplemented
 
 
-Tensor.__matmul__ = matmul_operator
-Tensor.__rmatmul__ = matmul_reflected
+install(__matmul__=matmul_operator, __rmatmul__=matmul_reflected)

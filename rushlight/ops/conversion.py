@@ -22,7 +22,7 @@ from rushlight.layouts import (
 )
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 from rushlight.typed import TypedTensor, dtype_of_type, name_of_type
 
 
@@ -264,4 +264,4 @@ def cuda(
     return to(input, "cuda" if device is None else device)
 
 
-Tensor.cuda = cuda
+install(cuda=cuda)

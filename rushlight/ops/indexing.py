@@ -27,7 +27,7 @@ from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import Part
 from rushlight.ops.views import ALL, viewed
-from rushlight.tensor import Tensor, new, wrap
+from rushlight.tensor import Tensor, install, new, wrap
 
 ndarray = np.ndarray
 asarray = np.asarray
@@ -328,8 +328,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         put(view, tensors, wrap(number(view, value)), layout)
 
 
-Tensor.__getitem__ = getitem
-Tensor.__setitem__ = setitem
+install(__getitem__=getitem, __setitem__=setitem)
 
 
 def plain(s: slice) -> bool:

@@ -12,7 +12,7 @@ from rushlight.ops.base import ops
 from rushlight.ops.elementwise import TensorPair
 from rushlight.ops.families import Binary, Unary
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 
 class LogicalAnd(TensorPair):
@@ -175,4 +175,4 @@ def invert(self: Tensor) -> Tensor:
     return ops.bitwise_not(self)
 
 
-Tensor.__invert__ = invert
+install(__invert__=invert)

@@ -17,7 +17,7 @@ from rushlight.ops.views import (
     changes_metadata,
     viewed,
 )
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 
 class Permute(View):
@@ -226,10 +226,12 @@ def hermitian(input: Tensor) -> Tensor:
     return input.adjoint()
 
 
-Tensor.T = property(reversed_dimensions)
-Tensor.mT = property(matrix_transpose)
-Tensor.mH = property(matrix_adjoint)
-Tensor.H = property(hermitian)
+install(
+    T=property(reversed_dimensions),
+    mT=property(matrix_transpose),
+    mH=property(matrix_adjoint),
+    H=property(hermitian),
+)
 
 
 class Expand(View):

@@ -12,7 +12,7 @@ from rushlight.ops.base import composite, into, ops, registry
 from rushlight.ops.elementwise import Named, TensorPair, cleared, common_dtype, zero
 from rushlight.ops.families import Binary, Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 SIMPLE_POWERS: dict[float, Callable[[Any], Any]] = {
     -2: lambda x: np.reciprocal(x * x),
@@ -160,7 +160,7 @@ def float_power_write(self: Tensor, exponent: Any) -> Tensor:
 
 
 float_power_write.__name__ = float_power_write.__qualname__ = "float_power_"
-Tensor.float_power_ = float_power_write
+install(float_power_=float_power_write)
 
 
 class Sqrt(Unary):

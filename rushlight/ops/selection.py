@@ -26,7 +26,7 @@ from rushlight.ops.elementwise import (
 )
 from rushlight.ops.families import NUMBER, cast, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, install, wrap
 
 MASK = T(3, 4, dtype=dtypes.bool_)
 
@@ -132,7 +132,7 @@ def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 where_method.__name__ = where_method.__qualname__ = "where"
-Tensor.where = where_method
+install(where=where_method)
 
 
 class ClampMin(Named):

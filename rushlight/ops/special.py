@@ -10,7 +10,7 @@ from rushlight.ops.base import composite, into, need_tensor, ops
 from rushlight.ops.elementwise import Formula, TensorPair, cleared, no_derivative
 from rushlight.ops.families import Binary, Unary
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2PI = math.sqrt(2 * math.pi)
@@ -132,7 +132,7 @@ def polygamma_write(self: Tensor, n: int) -> Tensor:
 
 
 polygamma_method.__name__, polygamma_write.__name__ = "polygamma", "polygamma_"
-Tensor.polygamma, Tensor.polygamma_ = polygamma_method, polygamma_write
+install(polygamma=polygamma_method, polygamma_=polygamma_write)
 
 
 @composite(

@@ -13,7 +13,7 @@ from rushlight.ops.memory import dense_strides, element_strides
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import View, as_shape, changes_metadata, viewed
 from rushlight.storage import memory_of, offset_of
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, install, wrap
 
 ndarray = np.ndarray
 
@@ -46,8 +46,7 @@ def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> b
     return array.flags.c_contiguous if order is None else array.transpose(order).flags.c_contiguous
 
 
-Tensor.stride = stride
-Tensor.is_contiguous = is_contiguous
+install(stride=stride, is_contiguous=is_contiguous)
 
 
 @composite(

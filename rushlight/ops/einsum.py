@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
-from rushlight.ops.base import composite, need_tensor
+from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.contraction import matmul
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
 Labels = tuple[Any, ...]
 """What the dimensions of a term are called: letters, or -1, -2, … for those of an ellipsis."""
+Shape = tuple[int, ...]
+Step = tuple[Any, tuple[int, ...], tuple[Any, ...]]
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -63,17 +65,11 @@ def einsum(*args: Any) -> Tensor:
     rushlight.Size([5, 3, 2])
     """
     equation, operands = read_arguments(args)
-    ranks = tuple([need_tensor("einsum", t, "operands", 2)._array.ndim for t in operands])
-    terms, output = parse(equation, ranks)
-    sizes = label_sizes(terms, operands)
-    work = [simplify(t, labels, sizes) for t, labels in zip(operands, terms, strict=True)]
-    while len(work) > 1:
-        i, j = cheapest_pair(work, output, sizes) if len(work) > 2 else (0, 1)
-        b, a = work.pop(j), work.pop(i)
-        needed = {*output, *[x for _, labels in work for x in labels]}
-        work.append(contract(a, b, needed, sizes))
-    t, labels = reduce_to(*work[0], set(output))
-    return arrange(t, labels, output)
+    shapes = tuple([need_tensor("einsum", t, "operands", 2)._array.shape for t in operands])
+    values = list(operands)
+    for function, slots, arguments in plan(equation, shapes):
+        values.append(function(*[values[i] for i in slots], *arguments))
+    return values[-1]
 
 
 def read_arguments(args: Sequence[Any]) -> tuple[str, Sequence[Tensor]]:
@@ -103,7 +99,6 @@ def letters(subscripts: Any) -> str:
     return "".join(["..." if s is Ellipsis else ALPHABET[s] for s in subscripts])
 
 
-@lru_cache(maxsize=1024)
 def parse(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], Labels]:
     """The labels of each operand's dimensions, and of the result's."""
     left, arrow, right = equation.partition("->")
@@ -168,12 +163,12 @@ def read_labels(part: str, place: str) -> list[Any]:
     return [*before, *([dots] if dots else []), *after]
 
 
-def label_sizes(terms: Sequence[Labels], operands: Sequence[Tensor]) -> dict[Any, int]:
+def label_sizes(terms: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Any, int]:
     """The size of each label, 1 giving way to any other; an error where two disagree."""
     sizes: dict[Any, int] = {}
-    for i, (labels, t) in enumerate(zip(terms, operands, strict=True)):
+    for i, (labels, shape) in enumerate(zip(terms, shapes, strict=True)):
         own: dict[Any, int] = {}
-        for label, size in zip(labels, t._array.shape, strict=True):
+        for label, size in zip(labels, shape, strict=True):
             if own.setdefault(label, size) != size:
                 raise RuntimeError(
                     f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't "
@@ -189,71 +184,116 @@ def label_sizes(terms: Sequence[Labels], operands: Sequence[Tensor]) -> dict[Any
     return sizes
 
 
-def simplify(t: Tensor, labels: Labels, sizes: dict[Any, int]) -> tuple[Tensor, Labels]:
-    """A term without repeated labels, and without dimensions that would be broadcast."""
-    for label in set(labels):
-        while labels.count(label) > 1:
-            i = labels.index(label)
-            j = labels.index(label, i + 1)
-            t = t.diagonal(dim1=i, dim2=j)
-            labels = (*labels[:i], *labels[i + 1 : j], *labels[j + 1 :], label)
-    for i in reversed(range(len(labels))):
-        if t._array.shape[i] != sizes[labels[i]]:
-            t = t.squeeze(i)
-            labels = (*labels[:i], *labels[i + 1 :])
-    return t, labels
+class Term(NamedTuple):
+    """An operand or an intermediate result: where it is, and what its dimensions are called."""
+
+    slot: int
+    labels: Labels
+    shape: Shape
 
 
-def reduce_to(t: Tensor, labels: Labels, wanted: set[Any]) -> tuple[Tensor, Labels]:
-    """A term summed over the labels that are not ``wanted``."""
-    rest = [i for i, x in enumerate(labels) if x not in wanted]
-    if not rest:
-        return t, labels
-    return t.sum(rest), tuple([x for x in labels if x in wanted])
+class Planner:
+    """Writes the steps of one einsum: (function, slots of its operands, other arguments).
+
+    The operands have the first slots; each step's result has the next one.
+    """
+
+    def __init__(self, sizes: dict[Any, int], operands: int) -> None:
+        self.sizes, self.operands = sizes, operands
+        self.steps: list[Step] = []
+
+    def step(
+        self, function: Any, terms: Sequence[Term], labels: Labels, shape: Shape, *arguments: Any
+    ) -> Term:
+        self.steps.append((function, tuple([t.slot for t in terms]), arguments))
+        return Term(self.operands + len(self.steps) - 1, labels, shape)
+
+    def simplify(self, t: Term) -> Term:
+        """``t`` without repeated labels, and without dimensions that would be broadcast."""
+        for label in set(t.labels):
+            while t.labels.count(label) > 1:
+                i = t.labels.index(label)
+                j = t.labels.index(label, i + 1)
+                rest = [k for k in range(len(t.labels)) if k not in (i, j)]
+                labels = (*[t.labels[k] for k in rest], label)
+                shape = (*[t.shape[k] for k in rest], t.shape[i])
+                t = self.step(ops.diagonal, [t], labels, shape, 0, i, j)
+        for i in reversed(range(len(t.labels))):
+            if t.shape[i] != self.sizes[t.labels[i]]:
+                labels, shape = t.labels[:i] + t.labels[i + 1 :], t.shape[:i] + t.shape[i + 1 :]
+                t = self.step(ops.squeeze, [t], labels, shape, i)
+        return t
+
+    def reduce(self, t: Term, wanted: set[Any]) -> Term:
+        """``t`` summed over the labels that are not ``wanted``."""
+        rest = [i for i, x in enumerate(t.labels) if x not in wanted]
+        if not rest:
+            return t
+        labels = tuple([x for x in t.labels if x in wanted])
+        return self.step(ops.sum, [t], labels, self.shape(labels), rest)
+
+    def arrange(self, t: Term, order: Labels) -> Term:
+        """``t`` with its dimensions in another order."""
+        if t.labels == order:
+            return t
+        places = tuple([t.labels.index(x) for x in order])
+        return self.step(ops.permute, [t], order, self.shape(order), places)
+
+    def reshape(self, t: Term, labels: Labels, shape: Shape) -> Term:
+        if t.shape == shape:
+            return Term(t.slot, labels, shape)
+        return self.step(ops.reshape, [t], labels, shape, shape)
+
+    def contract(self, first: Term, second: Term, needed: set[Any]) -> Term:
+        """The product of two terms, summed over the labels that are not ``needed`` afterwards."""
+        a = self.reduce(first, {*needed, *second.labels})
+        b = self.reduce(second, {*needed, *a.labels})
+        batch = tuple([x for x in a.labels if x in b.labels and x in needed])
+        summed = tuple([x for x in a.labels if x in b.labels and x not in needed])
+        left = tuple([x for x in a.labels if x not in b.labels])
+        right = tuple([x for x in b.labels if x not in a.labels])
+        a, b = self.arrange(a, batch + left + summed), self.arrange(b, batch + summed + right)
+        lead, n, k, m = [self.shape(labels) for labels in (batch, left, summed, right)]
+        if summed:
+            a = self.reshape(a, (), (*lead, prod(n), prod(k)))
+            b = self.reshape(b, (), (*lead, prod(k), prod(m)))
+            y = self.step(matmul, [a, b], (), (*lead, prod(n), prod(m)))
+        else:
+            a = self.reshape(a, (), (*lead, *n, *[1] * len(m)))
+            b = self.reshape(b, (), (*lead, *[1] * len(n), *m))
+            y = self.step(ops.mul, [a, b], (), (*lead, *n, *m))
+        return self.reshape(y, batch + left + right, (*lead, *n, *m))
+
+    def shape(self, labels: Labels) -> Shape:
+        return tuple([self.sizes[x] for x in labels])
+
+    def cheapest_pair(self, work: Sequence[Term], output: Labels) -> tuple[int, int]:
+        """The two terms to multiply next: what grows memory least and, of those, costs least."""
+
+        def cost(pair: tuple[int, int]) -> tuple[int, int]:
+            i, j = pair
+            rest = {x for k, t in enumerate(work) if k not in pair for x in t.labels}
+            both = tuple({*work[i].labels, *work[j].labels})
+            result = tuple([x for x in both if x in rest or x in output])
+            growth = prod(self.shape(result)) - prod(work[i].shape) - prod(work[j].shape)
+            return growth, prod(self.shape(both))
+
+        return min(combinations(range(len(work)), 2), key=cost)
 
 
-def arrange(t: Tensor, labels: Labels, order: Labels) -> Tensor:
-    """A term with its dimensions in another order."""
-    return t if labels == order else t.permute([labels.index(x) for x in order])
-
-
-def contract(
-    first: tuple[Tensor, Labels],
-    second: tuple[Tensor, Labels],
-    needed: set[Any],
-    sizes: dict[Any, int],
-) -> tuple[Tensor, Labels]:
-    """The product of two terms, summed over the labels that are not ``needed`` afterwards."""
-    a, in_a = reduce_to(*first, {*needed, *second[1]})
-    b, in_b = reduce_to(*second, {*needed, *in_a})
-    batch = tuple([x for x in in_a if x in in_b and x in needed])
-    summed = tuple([x for x in in_a if x in in_b and x not in needed])
-    left = tuple([x for x in in_a if x not in in_b])
-    right = tuple([x for x in in_b if x not in in_a])
-    a, b = arrange(a, in_a, batch + left + summed), arrange(b, in_b, batch + summed + right)
-    n, k, m = [tuple([sizes[x] for x in group]) for group in (left, summed, right)]
-    lead = tuple([sizes[x] for x in batch])
-    if summed:
-        y = matmul(as_shape(a, (*lead, prod(n), prod(k))), as_shape(b, (*lead, prod(k), prod(m))))
-    else:
-        y = as_shape(a, (*lead, *n, *[1] * len(m))) * as_shape(b, (*lead, *[1] * len(n), *m))
-    return as_shape(y, (*lead, *n, *m)), batch + left + right
-
-
-def as_shape(t: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return t if t._array.shape == shape else t.reshape(shape)
-
-
-def cheapest_pair(
-    work: Sequence[tuple[Tensor, Labels]], output: Labels, sizes: dict[Any, int]
-) -> tuple[int, int]:
-    """The two terms to multiply next: those whose product grows memory least, then costs least."""
-
-    def cost(pair: tuple[int, int]) -> tuple[int, int]:
-        i, j = pair
-        rest = {x for k, (_, labels) in enumerate(work) if k not in pair for x in labels}
-        both = {*work[i][1], *work[j][1]}
-        result = prod(sizes[x] for x in both if x in rest or x in output)
-        return result - work[i][0].numel() - work[j][0].numel(), prod(sizes[x] for x in both)
-
-    return min(combinations(range(len(work)), 2), key=cost)
+@lru_cache(maxsize=1024)
+def plan(equation: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+    """The steps of an einsum of operands of these shapes."""
+    terms, output = parse(equation, tuple([len(shape) for shape in shapes]))
+    planner = Planner(label_sizes(terms, shapes), len(shapes))
+    work = [
+        planner.simplify(Term(i, labels, shape))
+        for i, (labels, shape) in enumerate(zip(terms, shapes, strict=True))
+    ]
+    while len(work) > 1:
+        i, j = planner.cheapest_pair(work, output)
+        b, a = work.pop(j), work.pop(i)
+        needed = {*output, *[x for t in work for x in t.labels]}
+        work.append(planner.contract(a, b, needed))
+    planner.arrange(planner.reduce(work[0], set(output)), output)
+    return tuple(planner.steps)

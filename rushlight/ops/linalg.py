@@ -11,10 +11,11 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.kernels import linalg as kernels
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
+from rushlight.ops.contraction import matmul
 from rushlight.ops.families import conjugate
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, install
 
 
 class LinAlgError(RuntimeError):
@@ -83,7 +84,7 @@ def also(name: str, call: Any, method: bool = False) -> None:
     """Publishes a function of ``rl.linalg`` as ``rl.name`` too, and as a method."""
     setattr(ops, name, call)
     if method:
-        setattr(Tensor, name, call)
+        install(**{name: call})
 
 
 def adjoint(x: Tensor) -> Tensor:
@@ -173,7 +174,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 also("inverse", inv, method=True)
-ops.linalg.LinAlgError = LinAlgError
+ops.linalg.LinAlgError, ops.linalg.matmul = LinAlgError, matmul
 
 
 class Det(Op):
@@ -373,6 +374,19 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     return y if out is None else into(out, y)
 
 
+def powers(x: Tensor, count: int) -> Tensor:
+    """Powers 0, 1, …, count - 1 of each element, in a new last dimension."""
+    ones = ops.ones((*x.shape, min(count, 1)), dtype=x.dtype)
+    if count < 2:
+        return ones
+    return ops.cat([ones, x.unsqueeze(-1).expand(*x.shape, count - 1).cumprod(-1)], -1)
+
+
+def summable(x: Tensor) -> Tensor:
+    """Integers as int64, in which their products are."""
+    return x.to(dtypes.int64) if x.dtype.category < dtypes.FLOAT else x
+
+
 @composite(
     namespace="linalg",
     method=False,
@@ -390,14 +404,30 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     need_tensor("linalg.vander", x, "x")
     if (not x.ndim and N is None) or (N is not None and N <= 1):
         raise RuntimeError(f"N must be greater than 1, got {1 if N is None else N}.")
-    if x._array.dtype.kind == "b":
-        raise RuntimeError("linalg.vander: expected a numeric tensor, got bool")
-    if x._array.dtype.kind in "iu":
-        x = x.to(dtypes.int64)
     x = x if x.ndim else x.unsqueeze(0)
-    count = x.shape[-1] if N is None else N
-    powers = x.unsqueeze(-1).expand(*x.shape, max(count - 1, 0)).cumprod(-1)
-    return ops.cat([ops.ones((*x.shape, min(count, 1)), dtype=x.dtype), powers], -1)
+    return powers(summable(x), x.shape[-1] if N is None else N)
+
+
+@composite(
+    name="vander",
+    method=False,
+    samples=[S(T(3)), S(T(3), 5), S(T(4), N=2, increasing=True), S(T(2), 0)],
+    errors=[Fails(RuntimeError, "x must be a one-dimensional tensor", T(3, 3))],
+)
+def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The Vandermonde matrix with falling powers N - 1, …, 1, 0 of each element.
+
+    >>> rl.vander(rl.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
+    if need_tensor("vander", x, "x").ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor, got shape {list(x.shape)}")
+    if N is not None and N < 0:
+        raise RuntimeError(f"N must be non-negative, got {N}")
+    y = powers(summable(x), len(x) if N is None else N)
+    return y if increasing else y.flip(1)
 
 
 @composite(

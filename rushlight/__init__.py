@@ -78,6 +78,7 @@ from rushlight.layouts import (
     strided,
 )
 from rushlight.literals import as_tensor, asarray, tensor
+from rushlight.memory import keep_freed_memory as _keep_freed_memory
 from rushlight.ops import ops as _ops
 from rushlight.printing import set_printoptions
 from rushlight.random import (
@@ -115,3 +116,4 @@ newaxis = None
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(_ops).items() if callable(op)})
+_keep_freed_memory()

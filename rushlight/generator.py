@@ -31,6 +31,17 @@ _STATE = np.dtype(
 )
 
 
+class Twister:
+    """NumPy's Mersenne Twister, seeded in the standard way."""
+
+    __slots__ = ("bits", "bulk")
+
+    def __init__(self, seed: int) -> None:
+        self.bits = np.random.MT19937()
+        self.bulk = np.random.Generator(self.bits)
+        np.random.RandomState(self.bits).seed(seed % 2**32)  # the only door to that seeding
+
+
 class Generator:
     """A stream of random words: the 32-bit Mersenne Twister, seeded in its standard way.
 
@@ -41,16 +52,21 @@ class Generator:
     array([0.4962566 , 0.7682218 , 0.08847743], dtype=float32)
     """
 
-    __slots__ = ("_bits", "_bulk", "_legacy", "_seed", "device", "spare_normal")
+    __slots__ = ("_seed", "_twister", "device", "spare_normal")
 
     def __init__(self, device: Any = "cpu") -> None:
         if str(device).partition(":")[0] != "cpu":
             raise RuntimeError(f"Generator: there is no device {str(device)!r}, only 'cpu'")
         self.device = device
-        self._bits = np.random.MT19937()
-        self._bulk = np.random.Generator(self._bits)
-        self._legacy = np.random.RandomState(self._bits)  # the only door to the standard seeding
+        self._twister: Twister | None = None
         self.manual_seed(DEFAULT_SEED)
+
+    @property
+    def twister(self) -> Twister:
+        """The engine, made when the first number is asked for: NumPy's takes long to import."""
+        if self._twister is None:
+            self._twister = Twister(self._seed)
+        return self._twister
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed``, which may be -2**63 to 2**64 - 1; -1 means 2**64 - 1.
@@ -66,7 +82,7 @@ class Generator:
                 f"2**64 - 1, but got {seed}"
             )
         self._seed = int(seed) % 2**64
-        self._legacy.seed(self._seed % 2**32)
+        self._twister = None
         self.spare_normal: float | None = None
         return self
 
@@ -80,7 +96,7 @@ class Generator:
 
     def get_state(self) -> np.ndarray:
         """The position in the stream, as bytes."""
-        twister = self._bits.state["state"]
+        twister = self.twister.bits.state["state"]
         state = np.zeros(1, _STATE)
         state["seed"] = self._seed
         state["seeded"] = 1
@@ -111,7 +127,7 @@ class Generator:
         valid = state["seeded"] == 1 and 0 < state["left"] <= _LENGTH and state["next"] <= _LENGTH
         if not valid:
             raise RuntimeError("Invalid mt19937 state")
-        self._bits.state = {
+        self.twister.bits.state = {
             "bit_generator": "MT19937",
             "state": {
                 "key": state["words"].astype(np.uint32),
@@ -140,15 +156,15 @@ class Generator:
     def words(self, count: int) -> np.ndarray:
         """The next ``count`` words, as uint32."""
         if count < 1 << 14:  # the raw call starts sooner, the bulk call runs faster
-            return self._bits.random_raw(count).astype(np.uint32)
-        return self._bulk.integers(0, 1 << 32, count, np.uint32)
+            return self.twister.bits.random_raw(count).astype(np.uint32)
+        return self.twister.bulk.integers(0, 1 << 32, count, np.uint32)
 
     def long_words(self, count: int) -> np.ndarray:
         """The next ``count`` pairs of words, as uint64; the first word is the high half."""
         if count < 1 << 13:
-            words = self._bits.random_raw(2 * count)
+            words = self.twister.bits.random_raw(2 * count)
             return words[0::2] << np.uint64(32) | words[1::2]
-        return self._bulk.integers(0, 1 << 64, count, np.uint64)
+        return self.twister.bulk.integers(0, 1 << 64, count, np.uint64)
 
     def fractions(self, count: int, dtype: Any) -> np.ndarray:
         """The next ``count`` numbers in [0, 1): 24 bits each as float32, 53 as float64."""

@@ -49,6 +49,7 @@ def _restored(state: Tensor) -> Generator:
 
 
 default_generator = Generator()
+default_generator.seed()  # unforeseeable until the program seeds it, as PyTorch's
 
 
 def chosen(generator: Generator | None) -> Generator:

@@ -364,7 +364,8 @@ def fit_array(r: Any, shape: tuple[int, ...], kind: np.dtype, node: Node) -> np.
     if r.shape != shape:
         lead = checked_lead(r.shape, shape, node)
         dims = [i for i, n in enumerate(r.shape) if i < lead or (n != 1 and shape[i - lead] == 1)]
-        r = np.add.reduce(r, tuple(dims), keepdims=True).reshape(shape)
+        wide = np.float32 if r.dtype in dtypes.HALF else None  # half types round once
+        r = np.add.reduce(r, tuple(dims), wide, keepdims=True).reshape(shape)
     if r.dtype is not kind:
         if r.dtype.kind == "c" and kind.kind != "c":
             r = r.real

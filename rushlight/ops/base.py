@@ -31,7 +31,7 @@ from rushlight.autograd.tape import (
 )
 from rushlight.errors import user_line
 from rushlight.ops.samples import Fails, S
-from rushlight.tensor import LEAF, VIEW, Tensor, new, wrap
+from rushlight.tensor import LEAF, VIEW, Tensor, install, new, wrap
 
 ndarray = np.ndarray
 TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -79,13 +79,8 @@ class Op:
         cls = type(self)
         self.name = cls.__dict__.get("name") or snake(cls.__name__)
         self.plans: dict[tuple[bool, ...], Any] = {}
-        self.node = type(f"{cls.__name__}Backward0", (Node,), {"op": self})
         if not self.operands:
-            self.operands = tuple(
-                p.name
-                for p in inspect.signature(self.eager).parameters.values()
-                if p.kind is p.POSITIONAL_OR_KEYWORD or p.kind is p.VAR_POSITIONAL
-            )
+            self.operands = positional_parameters(cls.eager)[1:]
         ruled = self.vjp is not None or all(hasattr(cls, f"vjp_{o}") for o in self.operands)
         if self.differentiable and not ruled:
             raise TypeError(
@@ -149,13 +144,22 @@ class Op:
     def installed(self, write: Callable[..., Any] | None) -> None:
         """Called when the op has its names; ``write`` is its in-place method."""
 
+    @functools.cached_property
+    def node(self) -> type[Node]:
+        """The class that a tape node of this op has when a user looks at it."""
+        return type(f"{type(self).__name__}Backward0", (Node,), {})
+
     @property
     def full_name(self) -> str:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
     @property
+    def docstring(self) -> str | None:
+        return type(self).__doc__
+
+    @property
     def doc(self) -> str:
-        return inspect.cleandoc(type(self).__doc__ or "")
+        return inspect.cleandoc(self.docstring or "")
 
     @property
     def signature(self) -> inspect.Signature:
@@ -172,12 +176,12 @@ class Composite(Op, abstract=True):
         self.body = body
         for option, value in options.items():
             setattr(self, option, value)
-        self.call = numpy_names(body) if "dim" in inspect.signature(body).parameters else body
+        self.call = numpy_names(body) if "dim" in all_parameters(body) else body
         publish(self)
 
     @property
-    def doc(self) -> str:
-        return inspect.cleandoc(self.body.__doc__ or "")
+    def docstring(self) -> str | None:
+        return self.body.__doc__
 
 
 def composite(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -187,6 +191,20 @@ def composite(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., An
         return Composite(body, options).call
 
     return register
+
+
+def positional_parameters(function: Any) -> tuple[str, ...]:
+    """The names of a function's positional parameters; ``inspect`` would slow the import down."""
+    code = inspect.unwrap(function).__code__
+    starred = code.co_argcount + code.co_kwonlyargcount
+    rest = code.co_varnames[starred : starred + bool(code.co_flags & inspect.CO_VARARGS)]
+    return (*code.co_varnames[: code.co_argcount], *rest)
+
+
+def all_parameters(function: Any) -> tuple[str, ...]:
+    """The names of a function's parameters that can be given by name."""
+    code = inspect.unwrap(function).__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -214,7 +232,7 @@ def publish(op: Op) -> None:
     call = op.call
     call.__name__ = op.name
     call.__qualname__ = op.name
-    call.__doc__ = op.doc
+    call.__doc__ = op.docstring
     if op.full_name in registry:
         raise TypeError(f"two ops are called {op.full_name}")
     registry[op.full_name] = op
@@ -266,7 +284,8 @@ def check_writable(t: Tensor, name: str) -> None:
     if local.state.grad:
         if t._history is LEAF:
             raise RuntimeError(
-                f"a leaf Variable that requires grad is being used in an in-place operation. [{name}_]"
+                "a leaf Variable that requires grad is being used in an in-place operation. "
+                f"[{name}_]"
             )
         base = t._base
         if base is not None and base._history is LEAF and t._history is VIEW:
@@ -374,7 +393,7 @@ def rebase(t: Tensor, history: Any) -> None:
     t._view_node, t._view_version = history, t._counter.value
 
 
-Tensor._rebase = rebase  # for custom functions that write to their inputs
+install(_rebase=rebase)  # for custom functions that write to their inputs
 
 
 class ViewScatter(Op):

@@ -12,6 +12,8 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local, run_quietly
 from rushlight.autograd.tape import (
     NO_ATTRS,
+    NOTHING,
+    ONE,
     Node,
     Plan,
     edge,
@@ -54,7 +56,7 @@ class Kernels(dict):
         return kernel
 
     def first_choice(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
-        """The kernel for a common dtype, to be held by a closure; one that raises if there is none."""
+        """The kernel for a common dtype, to be held by a closure; it raises if there is none."""
         try:
             return self[numpy_dtype]
         except NotImplementedError as error:
@@ -116,10 +118,7 @@ class Unary(Elementwise, abstract=True):
         kernels = self.kernels = Kernels(self)
         single = kernels.first_choice(FLOAT32)
         differentiable = bool(self.differentiable)
-        keep_x = keep_y = False
-        if differentiable:
-            plan = self.plans[(True,)] = Plan(self, (True,))
-            keep_x, keep_y = plan.keep[0], plan.keep_output
+        op, plans = self, self.plans
 
         def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             try:
@@ -141,16 +140,22 @@ class Unary(Elementwise, abstract=True):
                 elif history is VIEW:
                     history = edge(input)
                 if history is not None:
+                    plan = plans.get(ONE)
+                    if plan is None:
+                        plan = plans[ONE] = Plan(op, ONE)
                     node = new(Node)
                     node.plan = plan
                     node.edges = (history,)
-                    node.saved = (input if keep_x else None,)
-                    if keep_x and input._counter is not None:
-                        node.versions = (input._counter.value,)
+                    if plan.kept:
+                        node.saved = (input,)
+                        if input._counter is not None:
+                            node.versions = (input._counter.value,)
+                    else:
+                        node.saved = NOTHING
                     node.sequence = next_sequence()
                     node.shape, node.array_dtype = y.shape, y.dtype
                     t._history = node
-                    if keep_y:
+                    if plan.keep_output:
                         shared = t._counter = Counter()
                         node.outputs = (t._array, shared, 0)
                     if local.state.anomaly:

@@ -13,6 +13,7 @@ from rushlight import (
     linalg,
     masked,
     random,
+    return_types,
     signal,
     special,
     version,
@@ -52,6 +53,7 @@ from rushlight.dtypes import (
     uint32,
     uint64,
 )
+from rushlight.drawing import draw
 from rushlight.func import vmap
 from rushlight.interop import (
     from_dlpack,

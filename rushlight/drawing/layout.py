@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Sequence
+from itertools import pairwise
 
 GAP, LAYER_GAP = 18.0, 34.0
 SWEEPS = 12
@@ -44,17 +45,18 @@ class Layout:
         self.height = self.tops[-2] + self.heights[-1]
 
     def order(self) -> None:
-        """Sorts each layer by where its neighbours are, and keeps the order with least crossings."""
+        """Sorts each layer by where its neighbours are, and keeps the order of fewest crossings."""
         best = [list(layer) for layer in self.layers]
         fewest = crossings(best)
+        rank = {cell: i for layer in self.layers for i, cell in enumerate(layer)}
         for sweep in range(SWEEPS):
             if not fewest:
                 break
             down = sweep % 2 == 0
             for layer in self.layers if down else reversed(self.layers):
-                rank = {c: i for row in self.layers for i, c in enumerate(row)}
-                key = {c: middle(c, c.above if down else c.below, rank) for c in layer}
-                layer.sort(key=key.__getitem__)
+                wanted = {c: middle(c, c.above if down else c.below, rank) for c in layer}
+                layer.sort(key=wanted.__getitem__)
+                rank.update({cell: i for i, cell in enumerate(layer)})
             count = crossings(self.layers)
             if count < fewest:
                 best, fewest = [list(layer) for layer in self.layers], count
@@ -64,32 +66,34 @@ class Layout:
         """Moves cells below and above their neighbours, as far as the order allows."""
         for layer in self.layers:
             spread(layer, [0.0] * len(layer))
-        for sweep in range(2 * SWEEPS):
-            down = sweep % 2 == 0
-            for layer in self.layers if down else reversed(self.layers):
-                last = sweep >= 2 * SWEEPS - 2
-                near = [c.above + c.below if last else c.above if down else c.below for c in layer]
-                spread(
-                    layer,
-                    [
-                        sum([n.x for n in cells]) / len(cells) if cells else c.x
-                        for c, cells in zip(layer, near, strict=True)
-                    ],
-                )
+        for sweep in range(3 * SWEEPS):
+            for layer in self.layers if sweep % 2 == 0 else reversed(self.layers):
+                spread(layer, [balance(cell) for cell in layer])
+
+
+def balance(cell: Cell) -> float:
+    """Where the neighbours of a cell pull it: those of an arrow that passes keep it straight.
+
+    A box follows the boxes it comes from and leads to, hardly the leaves beside them.
+    """
+    total = weights = 0.0
+    for other in cell.above + cell.below:
+        weight = 1.0
+        if cell.box is None and other.box is None:
+            weight = 8.0
+        elif not other.above:
+            weight = 0.05
+        total += weight * other.x
+        weights += weight
+    return total / weights if weights else cell.x
 
 
 def levels(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each box: below all that point to it; a source right above what it feeds."""
-    level = [0] * count
-    fed: list[list[int]] = [[] for _ in range(count)]
-    for a, b in sorted(arrows, key=lambda arrow: arrow[1]):
-        level[b] = max(level[b], level[a] + 1)
-        fed[a].append(b)
-    targets = {b for _, b in arrows}
-    for a in range(count):
-        if a not in targets and fed[a]:
-            level[a] = min(level[b] for b in fed[a]) - 1
-    return level
+    """The layer of each box: right above the first one that it points to."""
+    height = [0] * count
+    for a, b in sorted(arrows, reverse=True):
+        height[a] = max(height[a], height[b] + 1)
+    return [max(height) - h for h in height]
 
 
 def cells(
@@ -126,7 +130,7 @@ def middle(cell: Cell, neighbours: Sequence[Cell], rank: dict[Cell, int]) -> flo
 def crossings(layers: Sequence[Sequence[Cell]]) -> int:
     """How many pairs of arrows cross."""
     count = 0
-    for upper, lower in zip(layers, layers[1:], strict=False):
+    for upper, lower in pairwise(layers):
         rank = {cell: i for i, cell in enumerate(lower)}
         passed: list[int] = []
         for cell in upper:
@@ -144,17 +148,17 @@ def spread(layer: Sequence[Cell], wanted: Sequence[float]) -> None:
     pooled at their mean until all do. That is the least squares solution.
     """
     offsets = [0.0]
-    for a, b in zip(layer, layer[1:], strict=False):
+    for a, b in pairwise(layer):
         offsets.append(offsets[-1] + (a.width + b.width) / 2 + GAP)
-    pools: list[tuple[float, int]] = []  # (mean, how many)
-    for x, offset in zip(wanted, offsets, strict=True):
-        mean, count = x - offset, 1
+    pools: list[tuple[float, float, int]] = []  # (mean, weight, how many)
+    for cell, x, offset in zip(layer, wanted, offsets, strict=True):
+        mean, weight, count = x - offset, 1.0 if cell.above else 0.1, 1
         while pools and pools[-1][0] >= mean:
-            other, others = pools.pop()
-            mean = (mean * count + other * others) / (count + others)
-            count += others
-        pools.append((mean, count))
-    places = [mean for mean, count in pools for _ in range(count)]
+            other, others, more = pools.pop()
+            mean = (mean * weight + other * others) / (weight + others)
+            weight, count = weight + others, count + more
+        pools.append((mean, weight, count))
+    places = [mean for mean, _, count in pools for _ in range(count)]
     for cell, place, offset in zip(layer, places, offsets, strict=True):
         cell.x = place + offset
 

@@ -48,7 +48,8 @@ def picture_of(results: Mapping[str, Tensor], names: Mapping[str, Tensor], value
         boxes.append(Box(LEAF, (title, *details(leaf, values))))
     for node in nodes:
         place[node] = len(boxes)
-        boxes.append(Box(OP, (node.op.name, size(node.shape) if node.parts is None else "…")))
+        shape = (size(node.shape),) if node.parts is None else ()
+        boxes.append(Box(OP, (node.op.name, *shape)))
     arrows = [
         (place[owner(below)], place[node])
         for node in nodes

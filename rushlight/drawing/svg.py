@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from itertools import pairwise
 
 from rushlight.drawing.layout import Cell, Layout
 from rushlight.drawing.picture import Box, Picture
@@ -74,7 +75,7 @@ def boxes(picture: Picture, layout: Layout) -> Iterator[str]:
 
 def arrows(layout: Layout) -> Iterator[str]:
     places = list(zip(layout.layers, layout.tops, layout.heights, strict=False))
-    for (layer, top, height), (_, next_top, next_height) in zip(places, places[1:], strict=False):
+    for (layer, top, height), (_, next_top, next_height) in pairwise(places):
         for cell in layer:
             for below in cell.below:
                 yield arrow(cell, top, height, below, next_top, next_height)

@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight.device import device
 from rushlight.layouts import strided
 from rushlight.literals import no_pinned_memory, owned
+from rushlight.storage import address, memory_of
 from rushlight.tensor import LEAF, Tensor, install, new, wrap
 
 
@@ -253,7 +254,7 @@ def reduce(self: Tensor, protocol: int) -> tuple:
 
 
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A copy of a leaf with its ``.grad``; tensors that share memory no longer do."""
+    """A copy of a leaf with its ``.grad``; copies of tensors that share memory share theirs."""
     if not self.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
@@ -261,12 +262,24 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     if id(self) in memo:
         return memo[id(self)]
-    array = self._array.copy(order="K")
+    array = copied(self._array, memo)
     t = memo[id(self)] = rebuild(type(self), array, self.requires_grad, {})
     if self._grad is not None:
         t._grad = copy.deepcopy(self._grad, memo)
     t.__dict__.update(copy.deepcopy(extra_attributes(self), memo))
     return t
+
+
+def copied(array: np.ndarray, memo: dict[Any, Any]) -> np.ndarray:
+    """``array`` over a copy of its whole memory, which is made once for all tensors over it."""
+    flat = memory_of(array)
+    start = address(flat)
+    key = ("memory", start)
+    if key not in memo:
+        memo[key] = flat.copy()
+    part = np.ndarray(array.shape, array.dtype, memo[key], address(array) - start, array.strides)
+    part.flags.writeable = array.flags.writeable
+    return part
 
 
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:

@@ -110,6 +110,7 @@ class Sub(Scaled):
     errors = [
         *Binary.errors,
         Fails(RuntimeError, "with a bool tensor is not", T(2, dtype=dtypes.bool_), 1),
+        Fails(RuntimeError, "with a bool tensor is not", T(2), True),
         Fails(
             RuntimeError,
             "with two bool tensors",
@@ -129,8 +130,7 @@ class Sub(Scaled):
         return super().kernel(numpy_dtype)
 
     def detour(self, a: Any, b: Any) -> Any:
-        x, y = (b, a) if isinstance(b, Tensor) else (a, b)
-        if isinstance(x, Tensor) and x.dtype is dtypes.bool_ and not isinstance(y, Tensor):
+        if is_bool(a) or is_bool(b):
             raise RuntimeError(BOOL_MINUS)
         return super().detour(a, b)
 
@@ -139,6 +139,10 @@ class Sub(Scaled):
 
     def vjp_b(self, g, _y, _a, _b):
         return -g
+
+
+def is_bool(value: Any) -> bool:
+    return value.dtype is dtypes.bool_ if isinstance(value, Tensor) else isinstance(value, bool)
 
 
 @composite(

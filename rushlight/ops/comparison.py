@@ -11,7 +11,7 @@ from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.elementwise import mismatch, same_dtype
 from rushlight.ops.families import Binary, Compare, operand_error
 from rushlight.ops.samples import Fails, S, T, binary_samples
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, wrap
 
 
 class Relation(Compare, abstract=True):
@@ -31,7 +31,17 @@ class Relation(Compare, abstract=True):
         return relation
 
 
-class Eq(Relation):
+class Equality(Relation, abstract=True):
+    """A comparison that Python answers by identity where the operator gives up.
+
+    Therefore it takes arrays as they are: ``tensor == array`` compares the elements.
+    """
+
+    def detour(self, a: Any, b: Any) -> Any:
+        return super().detour(a, wrap(b) if isinstance(b, np.ndarray) else b)
+
+
+class Eq(Equality):
     """Where the elements are equal.
 
     >>> rl.tensor([1, 2, 3]) == 2
@@ -41,7 +51,7 @@ class Eq(Relation):
     eager = np.equal
 
 
-class Ne(Relation):
+class Ne(Equality):
     """Where the elements differ.
 
     >>> rl.tensor([1, 2, 3]) != 2

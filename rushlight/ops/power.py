@@ -91,6 +91,8 @@ class Pow(Named):
         return super().kernel(numpy_dtype)
 
     def detour(self, a: Any, b: Any) -> Any:
+        if isinstance(b, bool) and isinstance(a, Tensor) and a.dtype is dtypes.bool_:
+            return a.clone() if b else ops.ones_like(a)
         integers = isinstance(a, Tensor) and a.dtype.category < dtypes.FLOAT
         if integers and isinstance(b, int) and b < 0:
             raise RuntimeError(

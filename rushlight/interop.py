@@ -278,7 +278,7 @@ def copied(array: np.ndarray, memo: dict[Any, Any]) -> np.ndarray:
     if key not in memo:
         memo[key] = flat.copy()
     part = np.ndarray(array.shape, array.dtype, memo[key], address(array) - start, array.strides)
-    part.flags.writeable = array.flags.writeable
+    part.flags.writeable = array.flags.writeable or not flat.flags.writeable
     return part
 
 

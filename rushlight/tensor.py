@@ -46,6 +46,9 @@ class Size(tuple):
     def __add__(self, other: tuple) -> Size:  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))
 
+    def __radd__(self, other: tuple) -> Size:
+        return Size(other + tuple(self))
+
     def __mul__(self, count: int) -> Size:  # type: ignore[override]
         return Size(tuple.__mul__(self, count))
 

@@ -185,7 +185,8 @@ torch.arange(6)[object()]
 torch.arange(6)[None, True].shape, torch.tensor(3)[None], torch.tensor(3)[...], torch.tensor(3)[()]
 torch.tensor(3)[0]
 f"{torch.tensor(3.14159):.2f}", f"{torch.tensor(42):5d}", f"{torch.tensor(2.5)}", f"{torch.ones(2)}"
-f"{torch.tensor(1e-5):e}", f"{torch.tensor(1234567):,}", f"{torch.tensor(True)}", f"{torch.tensor(3):>4}"
+f"{torch.tensor(1e-5):e}", f"{torch.tensor(1234567):,}", f"{torch.tensor(True)}"
+f"{torch.tensor(3):>4}"
 f"{torch.ones(2):.2f}"
 "%d %.1f %s" % (torch.tensor(3), torch.tensor(2.55), torch.tensor([1]))
 "{:.3f} {!r}".format(torch.tensor(0.5), torch.tensor(0.5))
@@ -194,7 +195,8 @@ round(torch.tensor(2.567), 2), round(torch.tensor(2.5)), abs(torch.tensor(-1))
 int(torch.tensor(2.9)), float(torch.tensor(2)), complex(torch.tensor(1.0)), bool(torch.tensor([2]))
 float(torch.tensor([1.0, 2.0]))
 int(torch.tensor([[3.7]]))
-import math; math.sqrt(torch.tensor(4.0)), math.floor(torch.tensor(2.5)), math.isnan(torch.tensor(1.0))
+import math; math.sqrt(torch.tensor(4.0))
+import math; math.floor(torch.tensor(2.5)), math.isnan(torch.tensor(1.0))
 import math; math.trunc(torch.tensor(2.5))
 import operator; operator.index(torch.tensor(3)), hex(torch.tensor(255)), bin(torch.tensor([5]))
 torch.ones(2) == torch.ones(2), torch.ones(2) != 1, torch.ones(2) == "a"
@@ -248,7 +250,8 @@ torch.ones(2, requires_grad=True).numpy()
 torch.ones(2, requires_grad=True).detach().numpy(), torch.ones(2).numpy(force=True)
 torch.ones(2).__array__().dtype, torch.ones(2).__array__(np.float64)
 torch.zeros(np.int64(2), np.int32(1)), torch.ones((np.int64(2),)), torch.arange(np.int64(2))
-torch.full((2,), np.float64(1.5)), torch.zeros(2).fill_(np.float32(2)), torch.ones(2).sum(np.int64(0))
+torch.full((2,), np.float64(1.5)), torch.zeros(2).fill_(np.float32(2))
+torch.ones(2).sum(np.int64(0))
 x = torch.ones(2); y = copy.copy(x); y[0] = 5; x, y is x
 x = torch.ones(2); y = copy.deepcopy(x); y[0] = 5; x, y
 x = torch.ones(2, requires_grad=True); y = copy.deepcopy(x); y.requires_grad, y.is_leaf, y.grad
@@ -261,13 +264,17 @@ pickle.loads(pickle.dumps({"a": torch.ones(2, requires_grad=True), "b": torch.te
 pickle.loads(pickle.dumps([torch.float16, torch.Size([2]), torch.device("cpu"), torch.strided]))
 pickle.loads(pickle.dumps(torch.zeros(0, 3, dtype=torch.bfloat16)))
 x = torch.ones(2); x.tag = 5; copy.deepcopy(x).tag, pickle.loads(pickle.dumps(x)).tag
-torch.Size([2, 3]) == (2, 3), torch.Size([2, 3]) + (4,), torch.Size([2, 3])[1:], torch.Size((2,)) * 2
-torch.zeros(2, 3).shape[0], tuple(torch.zeros(2, 3).shape), torch.zeros(2, 3).size(), [*torch.zeros(2).shape]
+torch.Size([2, 3]) == (2, 3), torch.Size([2, 3]) + (4,), torch.Size([2, 3])[1:]
+torch.Size((2,)) * 2
+torch.zeros(2, 3).shape[0], tuple(torch.zeros(2, 3).shape), torch.zeros(2, 3).size()
+[*torch.zeros(2).shape]
 torch.Size([2, 3]).numel(), hash(torch.Size([2])) == hash((2,)), torch.Size([2, 3]).index(3)
 torch.zeros(*torch.Size([1, 2])), torch.zeros(torch.Size([2])), torch.zeros(torch.tensor(2))
 (3,) + torch.Size([2]), torch.Size([1]).count(1), torch.Size()
-torch.float32 == torch.float, torch.float32 == "float32", str(torch.int64), {torch.half: 1}[torch.float16]
-torch.float32.is_floating_point, torch.int8.is_signed, torch.float64.itemsize, torch.float32.to_complex()
+torch.float32 == torch.float, torch.float32 == "float32", str(torch.int64)
+{torch.half: 1}[torch.float16]
+torch.float32.is_floating_point, torch.int8.is_signed, torch.float64.itemsize
+torch.float32.to_complex()
 torch.ones(2).dtype is torch.float32, isinstance(torch.float32, torch.dtype)
 torch.device("cpu") == torch.device("cpu"), str(torch.device("cpu")), torch.ones(1).device == "cpu"
 torch.device("cuda:1").index, torch.device("cuda", 0), torch.device("cpu:0").type
@@ -289,8 +296,10 @@ torch.tensor(None)
 torch.tensor([None])
 torch.tensor(range(3)), torch.tensor((1, 2)), torch.tensor([(1,), (2,)]), torch.tensor([[], []])
 torch.Tensor([1, 2]), torch.Tensor(2, 0), torch.LongTensor([1]), torch.Tensor().shape
-torch.cat([torch.ones(1), torch.ones(1, dtype=torch.int64)]), torch.stack([torch.tensor(1), torch.tensor(2.5)])
-torch.where(torch.tensor([True, False]), 1, 2.5), torch.where(torch.tensor([True]), torch.ones(1), 2)
+torch.cat([torch.ones(1), torch.ones(1, dtype=torch.int64)])
+torch.stack([torch.tensor(1), torch.tensor(2.5)])
+torch.where(torch.tensor([True, False]), 1, 2.5)
+torch.where(torch.tensor([True]), torch.ones(1), 2)
 torch.arange(3) == torch.arange(3.0), torch.equal(torch.arange(3), torch.arange(3.0))
 torch.tensor(float("nan")) == torch.tensor(float("nan")), torch.tensor(0.0) == torch.tensor(-0.0)
 torch.tensor(16777217).float(), torch.tensor(0.1) == 0.1, torch.tensor(0.1).double() == 0.1
@@ -302,7 +311,10 @@ KINDS = (
     *("bool", "uint8", "int8", "int16", "int32", "int64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
-OPERATORS = "add sub mul truediv floordiv mod pow eq ne lt ge and_ lshift".split()
+OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"),
+    *("eq", "ne", "lt", "ge", "and_", "lshift"),
+)
 
 
 def outcome(program: str, module: ModuleType) -> str:

@@ -180,17 +180,30 @@ def check_expandable(bias: Tensor, shape: tuple[int, ...]) -> None:
         bias.expand(shape)
 
 
-def combine(name: str, input: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
-    """beta·input + alpha·product; a beta of 0 ignores ``input``, whatever it holds."""
-    check_expandable(need_tensor(name, input), product._array.shape)
-    if input._array.dtype is not product._array.dtype:
-        raise mixed(name, input._array, product._array)
-    if product._array.dtype.kind in "iu":
+def combine(
+    name: str,
+    input: Any,
+    product: Callable[[Tensor, Tensor], Tensor],
+    a: Tensor,
+    b: Tensor,
+    beta: Any,
+    alpha: Any,
+) -> Tensor:
+    """beta·input + alpha·product(a, b); a beta of 0 ignores ``input``, whatever it holds."""
+    x, kind = need_tensor(name, input), need_tensor(name, a)._array.dtype
+    if x._array.dtype is not kind:
+        raise mixed(name, x._array, a._array)
+    if kind in dtypes.HALF and need_tensor(name, b)._array.dtype is kind:
+        return combine(name, x.float(), product, a.float(), b.float(), beta, alpha).to(a.dtype)
+    y = product(a, b)
+    check_expandable(x, y._array.shape)
+    if kind.kind in "iu":
         beta, alpha = int(beta), int(alpha)
-    y = product if alpha == 1 else product * alpha
+    if alpha != 1:
+        y = y * alpha
     if beta == 0:
         return y
-    return y + (input if beta == 1 else input * beta)
+    return y + (x if beta == 1 else x * beta)
 
 
 class PlusMm(Op):
@@ -271,7 +284,7 @@ def addmm(
         check_expandable(input, (len(a), b.shape[1]))
         y = plus_mm(input, mat1, mat2)
     else:
-        y = combine("addmm", input, mm(mat1, mat2), beta, alpha)
+        y = combine("addmm", input, mm, mat1, mat2, beta, alpha)
     return y if out is None else into(out, y)
 
 
@@ -301,7 +314,7 @@ def addmv(
     >>> rl.addmv(rl.ones(2), rl.ones(2, 3), rl.ones(3))
     tensor([4., 4.])
     """
-    y = combine("addmv", input, ops.mv(mat, vec), beta, alpha)
+    y = combine("addmv", input, ops.mv, mat, vec, beta, alpha)
     return y if out is None else into(out, y)
 
 
@@ -329,11 +342,15 @@ def addbmm(
     tensor([[15., 15.],
             [15., 15.]])
     """
+    y = combine("addbmm", input, summed_bmm, batch1, batch2, beta, alpha)
+    return y if out is None else into(out, y)
+
+
+def summed_bmm(batch1: Tensor, batch2: Tensor) -> Tensor:
+    """Σᵢ batch1[i] @ batch2[i], as one product of matrices side by side."""
     check_batches("addbmm", batch1, batch2)
     (b, n, k), m = batch1.shape, batch2.shape[2]
-    summed = mm(batch1.permute(1, 0, 2).reshape(n, b * k), batch2.reshape(b * k, m))
-    y = combine("addbmm", input, summed, beta, alpha)
-    return y if out is None else into(out, y)
+    return mm(batch1.permute(1, 0, 2).reshape(n, b * k), batch2.reshape(b * k, m))
 
 
 @composite(
@@ -359,7 +376,7 @@ def baddbmm(
     >>> rl.baddbmm(rl.ones(1), rl.ones(5, 2, 3), rl.ones(5, 3, 4)).shape
     rushlight.Size([5, 2, 4])
     """
-    y = combine("baddbmm", input, ops.bmm(batch1, batch2), beta, alpha)
+    y = combine("baddbmm", input, ops.bmm, batch1, batch2, beta, alpha)
     return y if out is None else into(out, y)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,14 +22,14 @@ ndarray = np.ndarray
 class Product(Op, abstract=True):
     """Ops of two tensors of one dtype and given ranks that sum over an index both have.
 
-    ``eager`` is bilinear and raises ``ValueError`` where sizes do not fit. It is called without
-    ``state.run``: BLAS, unlike a NumPy ufunc, reports no floating-point exceptions.
+    ``eager`` is bilinear and raises ``ValueError`` where sizes do not fit.
     """
 
     operands = ("a", "b")
     arguments = ("input", "mat2")
     ranks = (2, 2)
     arithmetic = True
+    product: Callable[[Any, Any], Tensor]  # the op without ``out``
 
     def make(self) -> Callable[..., Any]:
         product = self.product = self.closure()
@@ -53,7 +53,7 @@ class Product(Op, abstract=True):
             kind = x.dtype
             if kind is y.dtype and kind.char in "fd" and x.ndim == first and y.ndim == second:
                 try:
-                    z = kernel(x, y)
+                    z = local.state.run(kernel, x, y)
                 except ValueError:
                     raise self.refusal(x, y) from None
             else:
@@ -165,7 +165,7 @@ class Mm(Product):
         return conjugated(a).mT @ g
 
 
-mm = registry["mm"].product
+mm = cast(Product, registry["mm"]).product
 
 
 class Mv(Product):
@@ -252,6 +252,7 @@ class Bmm(Op):
 
     operands = ("a", "b")
     arithmetic = True
+    batched: Callable[[Tensor, Tensor], Tensor]  # of any batches that broadcast
     samples = [S(T(2, 3, 4), T(2, 4, 5)), S(T(0, 3, 4), T(0, 4, 5)), S(T(2, 3, 0), T(2, 0, 5))]
     errors = [
         Fails(RuntimeError, r"to be: \[2, 3\] but got: \[2, 4\]", T(2, 2, 3), T(2, 4, 5)),
@@ -302,7 +303,7 @@ class Bmm(Op):
         return rows(conjugated(a)).mT @ rows(g)
 
 
-batched = registry["bmm"].batched
+batched = cast(Bmm, registry["bmm"]).batched
 
 
 def check_batches(name: str, batch1: Tensor, batch2: Tensor) -> None:

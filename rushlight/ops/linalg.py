@@ -330,17 +330,18 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         raise TypeError(f"matrix_power(): argument 'n' must be int, not {type(n).__name__}")
     if n < 0:
         a, n = inv(a), -n
-    y = None
-    if not n:
-        y = zeros_of(a) + ops.eye(a.shape[-1], dtype=a.dtype)
-    while n:
-        if n & 1:
-            y = a if y is None else y @ a
-        n >>= 1
-        if n:
-            a = a @ a
+    y = power(a, n) if n else zeros_of(a) + ops.eye(a.shape[-1], dtype=a.dtype)
     y = y.clone() if y is A else y
     return y if out is None else into(out, y)
+
+
+def power(a: Tensor, n: int) -> Tensor:
+    """aⁿ for n > 0, by squaring."""
+    if n == 1:
+        return a
+    half = power(a, n // 2)
+    y = half @ half
+    return y @ a if n % 2 else y
 
 
 also("matrix_power", matrix_power)

@@ -118,16 +118,16 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
                 f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} "
                 f"and second has size {b.shape[j]} in dim {j}"
             )
-    left, right = axes(left, a.ndim), axes(right, b.ndim)
-    rest_a = [i for i in range(a.ndim) if i not in left]
-    rest_b = [i for i in range(b.ndim) if i not in right]
-    shared = prod(a.shape[i] for i in left)
+    meet_a, meet_b = axes(left, a.ndim), axes(right, b.ndim)
+    rest_a = [i for i in range(a.ndim) if i not in meet_a]
+    rest_b = [i for i in range(b.ndim) if i not in meet_b]
+    shared = prod(a.shape[i] for i in meet_a)
     kept_a, kept_b = [a.shape[i] for i in rest_a], [b.shape[i] for i in rest_b]
     if a._array.dtype is not b._array.dtype:
         raise mixed("tensordot", a._array, b._array)
     y = mm(
-        a.permute(*rest_a, *left).reshape(prod(kept_a), shared),
-        b.permute(*right, *rest_b).reshape(shared, prod(kept_b)),
+        a.permute(*rest_a, *meet_a).reshape(prod(kept_a), shared),
+        b.permute(*meet_b, *rest_b).reshape(shared, prod(kept_b)),
     ).reshape(*kept_a, *kept_b)
     return y if out is None else into(out, y)
 

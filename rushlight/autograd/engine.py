@@ -7,6 +7,7 @@ arrays: rules that are plain arithmetic run on them directly, others get them wr
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -76,6 +77,8 @@ class Backward:
         """
         pending, waiting, targets = self.pending, self.waiting, self.targets
         gradients = recorded_gradients if self.create_graph else plain_gradients
+        if state.anomaly:
+            gradients = explained(gradients)
         run, step_on_arrays, deliver = state.run, self.step_on_arrays, self.deliver
         keep_graph, plain = self.retain_graph, not (self.create_graph or state.anomaly)
         while waiting:
@@ -425,6 +428,22 @@ def replaced(answer: Any, g: Any) -> Any:
             f"got {list(answer.shape)}"
         )
     return answer
+
+
+def explained(gradients: Callable[..., Any]) -> Callable[..., Any]:
+    """In anomaly mode: an error in backward comes with a warning that names the forward line."""
+
+    def call(node: Node, g: Any) -> Any:
+        try:
+            return gradients(node, g)
+        except Exception:
+            warnings.warn(
+                f"Error detected in {node.name()}. The forward call was at {node.where}.",
+                stacklevel=2,
+            )
+            raise
+
+    return call
 
 
 def check_anomaly(node: Node, grads: list[tuple[int, Any]], check_nan: bool) -> None:

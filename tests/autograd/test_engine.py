@@ -308,6 +308,23 @@ def test_anomaly_mode_names_the_forward_line() -> None:
             y.sum().backward()
 
 
+def test_anomaly_mode_names_the_forward_line_of_an_error() -> None:
+    class Broken(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            raise LookupError("broken")
+
+    with rl.autograd.detect_anomaly():
+        y = Broken.apply(rl.ones(2, requires_grad=True)).sum()
+        where = r"Error detected in BrokenBackward.*test_engine\.py:\d+"
+        with pytest.warns(UserWarning, match=where), pytest.raises(LookupError, match="broken"):
+            y.backward()
+
+
 def test_a_graph_made_in_one_thread_goes_backward_in_another() -> None:
     x = rl.ones(3, requires_grad=True)
     y = (x * x).sum()

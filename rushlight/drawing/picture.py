@@ -41,7 +41,8 @@ def picture_of(results: Mapping[str, Tensor], names: Mapping[str, Tensor], value
             "draw the graph of an intermediate value, or of fewer steps"
         )
     titles = {id(t): name for name, t in names.items()}
-    boxes, place = [], {}
+    boxes: list[Box] = []
+    place: dict[Any, int] = {}
     for number, leaf in enumerate(leaves):
         place[leaf] = len(boxes)
         title = titles.get(id(leaf), f"leaf {number}")

@@ -18,7 +18,7 @@ from rushlight import (
     special,
     version,
 )
-from rushlight.amp import GradScaler, autocast
+from rushlight.amp import GradScaler, autocast, get_autocast_dtype, is_autocast_enabled
 from rushlight.autograd import (
     enable_grad,
     inference_mode,
@@ -26,9 +26,10 @@ from rushlight.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from rushlight.autograd.modes import is_inference_mode_enabled
+from rushlight.autograd.modes import is_anomaly_enabled, is_inference_mode_enabled
 from rushlight.config import config
 from rushlight.device import device
+from rushlight.drawing import draw
 from rushlight.dtypes import (
     bfloat16,
     bool_,
@@ -53,15 +54,17 @@ from rushlight.dtypes import (
     uint32,
     uint64,
 )
-from rushlight.drawing import draw
 from rushlight.func import vmap
 from rushlight.interop import (
     from_dlpack,
     from_numpy,
     frombuffer,
+    get_device,
     is_complex,
+    is_distributed,
     is_floating_point,
     is_nonzero,
+    is_same_size,
     is_signed,
     is_tensor,
     numel,
@@ -95,10 +98,13 @@ from rushlight.random import (
 from rushlight.settings import (
     are_deterministic_algorithms_enabled,
     get_default_device,
+    get_deterministic_debug_mode,
     get_float32_matmul_precision,
     get_num_interop_threads,
     get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled,
     set_default_device,
+    set_deterministic_debug_mode,
     set_float32_matmul_precision,
     set_flush_denormal,
     set_num_interop_threads,
@@ -113,7 +119,8 @@ from rushlight.version import __version__
 
 bool, int, short, long = bool_, int32, int16, int64
 half, float, double, cfloat, cdouble = float16, float32, float64, complex64, complex128
-fill_, zero_, resize_as_, detach = Tensor.fill_, Tensor.zero_, Tensor.resize_as_, Tensor.detach
+fill_, zero_, resize_as_ = Tensor.fill_, Tensor.zero_, Tensor.resize_as_
+detach, detach_ = Tensor.detach, Tensor.detach_
 newaxis = None
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})

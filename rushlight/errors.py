@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from types import FrameType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def user_line() -> str:
     """``file:line`` of the innermost frame that is not ours."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

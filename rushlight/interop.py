@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.device import device
+from rushlight.errors import expected_tensor
 from rushlight.layouts import strided
 from rushlight.literals import no_pinned_memory, owned
 from rushlight.storage import address, memory_of
@@ -245,7 +246,7 @@ def extra_attributes(t: Tensor) -> dict[str, Any]:
     return {name: value for name, value in t.__dict__.items() if name not in OURS}
 
 
-def reduce(self: Tensor, protocol: int) -> tuple:
+def reduce(self: Tensor, protocol: SupportsIndex) -> tuple:
     """For pickling: the elements, whether it requires a gradient, and attributes put on it.
 
     History, hooks and ``.grad`` stay behind.
@@ -308,9 +309,54 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     return False
 
 
-def get_device(self: Tensor) -> int:
-    """The number of the accelerator the tensor is on: -1, the CPU."""
+def get_device(input: Tensor) -> int:
+    """The number of the accelerator the tensor is on: -1, the CPU.
+
+    >>> rl.get_device(rl.ones(2))
+    -1
+    """
     return -1
+
+
+def reverse(self: Tensor) -> Tensor:
+    """``reversed(tensor)``: the first dimension from its end."""
+    return self.flip(0) if self._array.ndim else self
+
+
+def to_dense(
+    self: Tensor, dtype: dtypes.dtype | None = None, *, masked_grad: bool | None = None
+) -> Tensor:
+    """The tensor with a place in memory for each element, which it has anyhow.
+
+    >>> rl.ones(2).to_dense()
+    tensor([1., 1.])
+    """
+    return self if dtype is None else self.to(dtype)
+
+
+def dense_dim(self: Tensor) -> int:
+    """How many dimensions have a place in memory for each element: all."""
+    return self._array.ndim
+
+
+def sparse_dim(self: Tensor) -> int:
+    """How many dimensions leave out zeros: none."""
+    return 0
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Whether the elements are spread over several processes: False."""
+    return False
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape.
+
+    >>> rl.is_same_size(rl.zeros(2, 3), rl.zeros(3, 2))
+    False
+    """
+    first = tensor_argument("is_same_size", input)
+    return first._array.shape == tensor_argument("is_same_size", other, "other", 2)._array.shape
 
 
 def is_floating_point(input: Tensor) -> bool:
@@ -372,12 +418,10 @@ def names(self: Tensor) -> tuple[None, ...]:
     return (None,) * self._array.ndim
 
 
-def tensor_argument(name: str, value: Any) -> Tensor:
+def tensor_argument(name: str, value: Any, argument: str = "input", position: int = 1) -> Tensor:
     if isinstance(value, Tensor):
         return value
-    raise TypeError(
-        f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
-    )
+    raise expected_tensor(name, argument, position, value)
 
 
 OURS = frozenset(Tensor.__annotations__)
@@ -395,16 +439,22 @@ METHODS: dict[str, Callable[..., Any]] = {
     "__index__": to_index,
     "__int__": to_int,
     "__reduce_ex__": reduce,
+    "__reversed__": reverse,
     "as_subclass": as_subclass,
+    "dense_dim": dense_dim,
     "get_device": get_device,
     "is_complex": is_complex,
+    "is_distributed": is_distributed,
     "is_floating_point": is_floating_point,
     "is_nonzero": is_nonzero,
     "is_pinned": is_pinned,
+    "is_same_size": is_same_size,
     "is_signed": is_signed,
     "item": item,
     "numpy": numpy,
     "pin_memory": pin_memory,
+    "sparse_dim": sparse_dim,
+    "to_dense": to_dense,
     "tolist": tolist,
 }
 CONSTANTS = {
@@ -417,6 +467,9 @@ CONSTANTS = {
     "is_cuda": (False, "Whether the elements are on a CUDA device: never."),
     "is_meta": (False, "Whether the tensor has a shape but no elements: never."),
     "is_mkldnn": (False, "Whether the elements are in a layout of oneDNN: never."),
+    "is_mtia": (False, "Whether the elements are on an MTIA device: never."),
+    "is_vulkan": (False, "Whether the elements are on a Vulkan device: never."),
+    "is_xla": (False, "Whether the elements are on an XLA device: never."),
     "is_mps": (False, "Whether the elements are on an Apple device: never."),
     "is_xpu": (False, "Whether the elements are on an Intel device: never."),
 }

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from numpy._core import _multiarray_umath
+from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
 from rushlight.config import config
 from rushlight.device import cpu, device, require
@@ -96,12 +96,41 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """Remembers the wish; every op is deterministic either way."""
     if not isinstance(mode, bool):
         raise TypeError(f"argument 'mode' must be bool, not {type(mode).__name__}")
-    config.deterministic = mode
+    config.deterministic, config.deterministic_warn_only = mode, mode and warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """What :func:`use_deterministic_algorithms` was told."""
     return config.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether :func:`use_deterministic_algorithms` was told to warn only."""
+    return config.deterministic_warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """:func:`use_deterministic_algorithms` by number or word.
+
+    Args:
+        debug_mode: 0 or ``"default"``, off; 1 or ``"warn"``, warn only; 2 or ``"error"``, on.
+
+    >>> rl.set_deterministic_debug_mode("default")
+    """
+    words = ("default", "warn", "error")
+    level = words.index(debug_mode) if debug_mode in words else debug_mode
+    if level not in (0, 1, 2):
+        raise RuntimeError(f"debug_mode must be 0, 1, 2 or one of {words}, but got {debug_mode!r}")
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """What :func:`set_deterministic_debug_mode` was told: 0, 1 or 2.
+
+    >>> rl.get_deterministic_debug_mode()
+    0
+    """
+    return 2 * config.deterministic - config.deterministic_warn_only
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -6,7 +6,7 @@ Operators and most methods are installed by the op registry (``rushlight.ops``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Size(tuple):
     def __radd__(self, other: tuple) -> Size:
         return Size(other + tuple(self))
 
-    def __mul__(self, count: int) -> Size:  # type: ignore[override]
+    def __mul__(self, count: SupportsIndex) -> Size:
         return Size(tuple.__mul__(self, count))
 
     def __getitem__(self, index: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 # A line is one layer, from the foundation to the command line. The longest name that fits counts.
 LAYERS = (
-    ("errors", "config"),
+    ("errors", "config", "memory"),
     ("dtypes",),
     ("device", "layouts"),
     ("generator",),
@@ -24,7 +24,7 @@ LAYERS = (
     ("interop", "literals", "printing", "random", "storage", "typed"),
     ("autograd",),
     ("ops",),
-    ("fft", "linalg", "masked", "signal", "special"),  # namespaces of ops
+    ("fft", "linalg", "masked", "return_types", "signal", "special"),  # namespaces of ops
     ("drawing", "func"),
     ("accelerator", "amp", "backends", "cuda", "settings", "version"),
     ("graph",),

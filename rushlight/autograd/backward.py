@@ -124,7 +124,7 @@ def batched_grad(
         raise RuntimeError("is_grads_batched=True needs at least one tensor in grad_outputs")
     given = [y for y, g in zip(outputs, grads, strict=True) if g is not None]
     count = len(columns[0])
-    rows = [
+    rows: list[Any] = [
         grad(given, inputs, row, keep_graph or i + 1 < count, create_graph, **unused)
         for i, row in enumerate(zip(*columns, strict=True))
     ]

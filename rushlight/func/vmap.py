@@ -72,7 +72,8 @@ def seeded(randomness: str, flat: list[Any], dims: list[Any]) -> Iterator[list[A
 
 def samples(flat: list[Any], dims: list[Any]) -> Iterator[list[Any]]:
     """For each index of the mapped dimensions the leaves that ``func`` gets."""
-    columns, sizes = [], set()
+    columns: list[Any] = []
+    sizes: set[int] = set()
     for leaf, dim in zip(flat, dims, strict=True):
         if dim is None:
             columns.append(None)

@@ -9,9 +9,11 @@ product with a vector of ones.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+ADD: Any = np.add  # whose type knows keepdims as a literal only
 SMALL = 4096  # elements below which NumPy's own way is the quickest
 ROW = 1024  # terms of a row that a matrix product sums as accurately as NumPy
 LONG = 128  # terms beyond which a sum across rows goes in levels
@@ -22,7 +24,7 @@ WIDE = 512  # elements of a row that NumPy adds to another at full speed
 def add_up(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> np.ndarray:
     """The sum of an array over the dimensions ``dim``, all of them if None."""
     if x.size < SMALL or x.dtype.kind != "f" or not _is_hard(x, dim):
-        return np.add.reduce(x, dim, keepdims=keepdim)
+        return ADD.reduce(x, dim, keepdims=keepdim)
     dims = range(x.ndim) if dim is None else dim
     if keepdim:
         shape = [1 if i in dims else n for i, n in enumerate(x.shape)]

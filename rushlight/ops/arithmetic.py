@@ -256,7 +256,9 @@ def rounded(rounding_mode: str) -> Callable[[Any, Any], Any]:
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"{rounding_mode!r}"
         )
-    return registry["floor_divide" if rounding_mode == "floor" else "div_trunc"].binary
+    op = registry["floor_divide" if rounding_mode == "floor" else "div_trunc"]
+    assert isinstance(op, Binary)
+    return op.binary
 
 
 class Divider(Binary, abstract=True):

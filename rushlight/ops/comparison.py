@@ -11,7 +11,7 @@ from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.elementwise import mismatch, same_dtype
 from rushlight.ops.families import Binary, Compare, operand_error
 from rushlight.ops.samples import Fails, S, T, binary_samples
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, install, wrap
 
 
 class Relation(Compare, abstract=True):
@@ -19,6 +19,9 @@ class Relation(Compare, abstract=True):
 
     samples = [*binary_samples(), S(T(3, 4), 1.5)]
     errors = [*Binary.errors, Fails(TypeError, "must be Tensor, not str", T(2), "1")]
+
+    def installed(self, write: Callable[..., Any] | None) -> None:
+        install(**{f"__{self.name}__": self.binary})
 
     def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         name, function = self.name, super().public(binary)
@@ -108,10 +111,6 @@ class Ge(Relation):
     aliases = ("greater_equal",)
     kinds = "bif"
     eager = np.greater_equal
-
-
-for symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Tensor, f"__{symbol}__", registry[symbol].binary)
 
 
 class Isclose(Op):

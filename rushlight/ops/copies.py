@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from rushlight.ops import (  # noqa: F401 - they register the views
@@ -49,7 +48,7 @@ def copying(name: str, example: str) -> None:
 
     copy.__name__ = f"{name}_copy"
     copy.__doc__ = f"A copy of what ``{name}`` sees with the same arguments.\n\n{example}"
-    copy.__signature__ = inspect.signature(view.call)  # type: ignore[attr-defined]
+    copy.__wrapped__ = view.call  # type: ignore[attr-defined]
     composite(method=False, samples=view.samples, errors=view.errors)(copy)
 
 

@@ -125,6 +125,7 @@ class Choice(Op, abstract=True):
 
     function = method = False
     differentiable = (0,)
+    result: Any
     samples: Sequence[S] = DIM_SAMPLES
     errors: Sequence[Fails] = (
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
@@ -194,8 +195,8 @@ def max_(
     if other is None and dim is not None and not isinstance(dim, Tensor):
         return max_dim(input, dim, keepdim, out=out)
     need_no_keepdim("max", keepdim)
-    other = dim if other is None else other
-    return ops.amax(input, out=out) if other is None else ops.maximum(input, other, out=out)
+    second = dim if other is None else other
+    return ops.amax(input, out=out) if second is None else ops.maximum(input, second, out=out)
 
 
 @composite(samples=[FOLD_SAMPLES[0], *DIM_SAMPLES, S(T(3, 4), T(4))], errors=OVERLOAD_ERRORS)
@@ -221,8 +222,8 @@ def min_(
     if other is None and dim is not None and not isinstance(dim, Tensor):
         return min_dim(input, dim, keepdim, out=out)
     need_no_keepdim("min", keepdim)
-    other = dim if other is None else other
-    return ops.amin(input, out=out) if other is None else ops.minimum(input, other, out=out)
+    second = dim if other is None else other
+    return ops.amin(input, out=out) if second is None else ops.minimum(input, second, out=out)
 
 
 def need_no_keepdim(op: str, keepdim: Any) -> None:

@@ -82,7 +82,7 @@ class BinCounts(Op):
             inside &= (x >= e[0]) & (x <= e[-1])
             flat = flat * bins + bin_of(x, e)
         weight = weight[inside] if weight is not None else None
-        count = np.bincount(flat[inside], weight, math.prod(shape)).reshape(shape)
+        count: Any = np.bincount(flat[inside], weight, math.prod(shape)).reshape(shape)
         count = count.astype(points.dtype)
         if density:
             count /= count.sum()

@@ -22,6 +22,7 @@ from rushlight.ops.base import (
     numpy_names,
     ops,
 )
+from rushlight.ops.grids import several
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import INSERT, WRONG
 from rushlight.tensor import Tensor, new
@@ -287,14 +288,14 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
     samples=[S(T(2, 3), T(1, 2)), S(T(), T(2)), S(T(2, 0), T(1, 1)), S()],
     errors=[Fails(RuntimeError, "Input 0 has 3 dimensions", T(2, 2, 2))],
 )
-def block_diag(*tensors: Tensor) -> Tensor:
+def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """The matrices along the diagonal of a larger one, zeros elsewhere.
 
     >>> rl.block_diag(rl.tensor([[1, 2]]), rl.tensor(3))
     tensor([[1, 2, 0],
             [0, 0, 3]])
     """
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    given = several(tensors)
     for i, t in enumerate(given):
         if need_tensor("block_diag", t, "tensors", i + 1)._array.ndim > 2:
             raise RuntimeError(

@@ -36,7 +36,8 @@ def norm_of(x: np.ndarray, p: float, dim: tuple[int, ...] | None, keepdim: bool)
     if p == 1:
         return add_up(size, dim, keepdim)
     if math.isinf(p):
-        return (np.maximum if p > 0 else np.minimum).reduce(size, dim, keepdims=keepdim)
+        limit: Any = np.maximum if p > 0 else np.minimum
+        return limit.reduce(size, dim, keepdims=keepdim)
     return add_up(size**p, dim, keepdim) ** (1 / p)
 
 

@@ -8,6 +8,9 @@ from typing import Any
 from rushlight.ops.base import ops
 from rushlight.tensor import Tensor
 
+RETURN_TYPES: dict[str, Any] = {}
+"""The named tuples by their names, which ``rl.return_types`` publishes."""
+
 
 def result_type(name: str, *fields: str) -> Any:
     """The type of the results of the op ``name``, printed as PyTorch prints them.
@@ -17,13 +20,15 @@ def result_type(name: str, *fields: str) -> Any:
     values=tensor(3.),
     indices=tensor(1))
     """
-    kind = namedtuple(name, fields)
+    make: Any = namedtuple  # as a function that mypy does not read literal names of
+    kind = make(name, fields, module="rushlight.return_types")
 
     def show(self: Any) -> str:
         words = [f"{field}={value!r}" for field, value in zip(fields, self, strict=True)]
         return f"rushlight.return_types.{name}(\n" + ",\n".join(words) + ")"
 
-    kind.__repr__ = show  # type: ignore[method-assign]
+    kind.__repr__ = show
+    RETURN_TYPES[name] = kind
     return kind
 
 

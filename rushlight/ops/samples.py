@@ -26,7 +26,7 @@ class T:
         dtype: dtypes.dtype | None = None,
         low: float = -2.0,
         high: float = 2.0,
-        values: Sequence[Any] | None = None,
+        values: Sequence[Any] | float | None = None,
         distinct: bool = False,
         grad: bool = True,
     ) -> None:

@@ -205,7 +205,7 @@ def cov(
     weighted = x if weights is None else x * weights
     total: Any = x.shape[1] if weights is None else weights.sum()
     x = x - (weighted.sum(1, keepdim=True) / total)
-    if aweights is None or correction == 0:
+    if weights is None or aweights is None or correction == 0:
         freedom = total - correction
     else:
         freedom = total - correction * (weights * aweights).sum() / total

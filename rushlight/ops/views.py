@@ -14,7 +14,7 @@ from rushlight.autograd.tape import Node, Plan, edge, next_sequence
 from rushlight.errors import user_line
 from rushlight.layouts import MOST_DIMENSIONS
 from rushlight.ops.base import Op, ops, touched
-from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new
+from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new
 
 ndarray = np.ndarray
 ALL = slice(None)
@@ -136,5 +136,6 @@ def changes_metadata(name: str) -> None:
         return self
 
     change.__name__ = change.__qualname__ = f"{name}_"
+    change.__wrapped__ = call  # type: ignore[attr-defined]
     change.__doc__ = f"In-place version of :meth:`{name}`: the memory stays, its meaning changes."
-    setattr(Tensor, change.__name__, change)
+    install(**{change.__name__: change})

@@ -137,6 +137,7 @@ class Backward:
     def step_on_arrays(self, node: Node, g: np.ndarray) -> None:
         """The gradients of a node whose rules are arithmetic, each made and delivered in turn."""
         plan, edges, pending, passing = node.plan, node.edges, self.pending, self.passing
+        operands: Sequence[Any]
         if plan.keeps:
             y, operands = unpack_arrays(node)
             if not self.retain_graph:

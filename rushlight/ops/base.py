@@ -240,6 +240,8 @@ def publish(op: Op) -> None:
     if op.namespace:
         space = ops.__dict__.setdefault(op.namespace, SimpleNamespace())
     write = op.make_in_place() if op.inplace else None
+    if write is not None:
+        write.__wrapped__ = call  # type: ignore[attr-defined]
     for name in (op.name, *op.aliases):
         if op.function:
             setattr(space, name, call)

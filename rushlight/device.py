@@ -30,13 +30,15 @@ class device:  # noqa: N801 - PyTorch's spelling
         name, colon, number = device.partition(":")
         if name not in _KNOWN:
             raise RuntimeError(
-                f"Expected one of {', '.join(_KNOWN)} device type at start of device string: {device}"
+                f"Expected one of {', '.join(_KNOWN)} device type at start of device string: "
+                f"{device}"
             )
         if colon and not number.isdecimal():
             raise RuntimeError(f"Invalid device string: '{device}'")
         if colon and index is not None:
             raise RuntimeError(
-                f"type (string) must not include an index because index was passed explicitly: {device}"
+                "type (string) must not include an index because index was passed explicitly: "
+                f"{device}"
             )
         self.type = name
         self.index = int(number) if colon else index

@@ -173,7 +173,7 @@ class Spec(NamedTuple):
 
 
 Kept = tuple[np.ndarray, Counter, int]
-"""A result kept for backward as (array, counter, version): the tensor would be a reference cycle."""
+"""A result kept for backward as (array, counter, version): the tensor would make a cycle."""
 
 
 class Plan:
@@ -381,7 +381,7 @@ def record_one(op: Any, y: Tensor, x: Tensor, attrs: dict[str, Any]) -> None:
 def record_several(
     op: Any, ys: Sequence[Tensor], operands: Sequence[Any], attrs: dict[str, Any]
 ) -> None:
-    """:func:`record` for an op with several results, of which ``op.differentiable`` have gradients."""
+    """:func:`record` for several results, of which ``op.differentiable`` have gradients."""
     edges = tuple(
         [edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands]
     )

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import DecorateInfo, OpInfo
 
 if __name__ == "__main__":
     sys.path.insert(0, ".")
-import rushlight as rl  # noqa: E402 - after the path of a run from the checkout
+import rushlight as rl
 
 DTYPES = {
     torch.float32: rl.float32,
@@ -34,9 +33,9 @@ DTYPES = {
 ALL_DTYPES = {
     getattr(torch, name): getattr(rl, name)
     for name in (
-        "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 "
-        "complex64 complex128"
-    ).split()
+        *("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),
+        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    )
 }
 UNDEFINED_VALUES = {  # these results hold whatever was in memory: shape and dtype count
     "empty",
@@ -49,11 +48,12 @@ UNDEFINED_VALUES = {  # these results hold whatever was in memory: shape and dty
     "resize_as_",
 }
 
-GAUGE = {"svd", "linalg.svd", "svd_lowrank", "pca_lowrank", "linalg.eigh", "linalg.eig", "linalg.qr"}
-"""Vectors that a decomposition determines up to sign or phase: compared by the record's own rule."""
+GAUGE = {"svd", "linalg.svd", "svd_lowrank", "pca_lowrank"}
+GAUGE |= {"linalg.eigh", "linalg.eig", "linalg.qr"}
+"""Vectors determined up to sign or phase by a decomposition: compared by the record's own rule."""
 
 TIES = {"kthvalue", "topk", "mode", "sort", "argsort"}
-"""PyTorch leaves open which of equal elements these choose: other indices must hold equal values."""
+"""PyTorch leaves open which of equal elements these choose: the values at their indices count."""
 
 
 @dataclass

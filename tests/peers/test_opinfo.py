@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.peers.opinfo import category, compared, full_name, ours, records, run_record  # noqa: E402
+from tests.peers.opinfo import category, compared, full_name, ours, records, run_record
 
 KNOWN_DIFFERENCES: dict[str, str] = {
     "as_strided_scatter": "PyTorch passes the gradient of replaced elements on to the input, which "
@@ -15,7 +15,7 @@ KNOWN_DIFFERENCES: dict[str, str] = {
     "special.bessel_j0": "float64: PyTorch is off by 2e-7, ours by 4e-14",
     "special.bessel_y1": "float64: PyTorch is off by 4e-7, ours by 2e-13",
 }
-"""Record → why its results differ. Each is run and must still differ; at most 2 % of the records."""
+"""Record → why its results differ. Each is run and must still differ; at most 2 % of them."""
 
 RECORDS = {full_name(r): r for r in records([])}
 PRESENT = {name: r for name, r in RECORDS.items() if ours(r) is not None and compared(r)}

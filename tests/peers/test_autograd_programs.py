@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight as rl
 from tests.peers.scenarios import attempt
+
+torch = pytest.importorskip("torch")
 
 # An expanded tensor is read-only here; PyTorch lets parts of it be written to.
 ALLOWED = ["refers to a single memory location", "read-only"]

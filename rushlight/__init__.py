@@ -16,6 +16,7 @@ from rushlight import (
     return_types,
     signal,
     special,
+    testing,
     version,
 )
 from rushlight.amp import GradScaler, autocast, get_autocast_dtype, is_autocast_enabled

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from rushlight.device import device as device_class
-from rushlight.dtypes import dtype
+from rushlight.dtypes import bfloat16, dtype, float16
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
@@ -53,6 +53,46 @@ class autocast:  # noqa: N801 - PyTorch's spelling
 
     def __call__(self, function: Any) -> Any:
         return function
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether ops of a device can choose 16 bits by themselves: False.
+
+    >>> rl.amp.is_autocast_available("cuda")
+    False
+    """
+    return False
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether ops of a device now choose 16 bits by themselves: False.
+
+    >>> rl.is_autocast_enabled()
+    False
+    """
+    return False
+
+
+def get_autocast_dtype(device_type: str) -> dtype:
+    """The type that ops of a device would choose.
+
+    >>> rl.get_autocast_dtype("cpu")
+    rushlight.bfloat16
+    """
+    return bfloat16 if device_class(device_type).type == "cpu" else float16
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: dtype | None = None) -> Any:
+    """Marks the ``forward`` of an autograd function for autocast: it stays as it is.
+
+    >>> forward = rl.amp.custom_fwd(lambda ctx, x: x, device_type="cuda")
+    """
+    return (lambda function: function) if fwd is None else fwd
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """Marks the ``backward`` of an autograd function for autocast: it stays as it is."""
+    return (lambda function: function) if bwd is None else bwd
 
 
 class GradScaler:

@@ -246,7 +246,7 @@ def extra_attributes(t: Tensor) -> dict[str, Any]:
     return {name: value for name, value in t.__dict__.items() if name not in OURS}
 
 
-def reduce(self: Tensor, protocol: SupportsIndex) -> tuple:
+def reduce(self: Tensor, protocol: SupportsIndex) -> tuple[Any, ...]:
     """For pickling: the elements, whether it requires a gradient, and attributes put on it.
 
     History, hooks and ``.grad`` stay behind.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import warnings
 from typing import Any
 
 import numpy as np
@@ -212,6 +213,23 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     return resize_(self, the_template.shape, memory_format=memory_format)
 
 
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """An old name of :meth:`view`, for as many elements as there are."""
+    warnings.warn("non-inplace resize is deprecated: use view", UserWarning, stacklevel=2)
+    shape = shape_of("resize", sizes, self._array.dtype)
+    if math.prod(shape) != self._array.size:
+        raise RuntimeError(
+            f"requested resize to {list(shape)}, but the given tensor has {self._array.size} "
+            f"elements in shape {list(self.shape)}: resize can only change the shape"
+        )
+    return self.contiguous().view(shape)
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """An old name of :meth:`view_as`, for as many elements as there are."""
+    return resize(self, tensor.shape)
+
+
 def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     """Makes this tensor one over the memory, shape and strides of ``source``; empty without it."""
     if source is None:
@@ -264,6 +282,6 @@ def is_shared_memory(array: np.ndarray) -> bool:
 
 METHODS = (
     *(untyped_storage, storage, storage_offset, data_ptr, element_size, resize_, resize_as_),
-    *(set_, is_set_to, share_memory_, is_shared),
+    *(resize, resize_as, set_, is_set_to, share_memory_, is_shared),
 )
-install(**{method.__name__: method for method in METHODS})
+install(**{method.__name__: method for method in METHODS}, const_data_ptr=data_ptr)

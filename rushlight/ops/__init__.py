@@ -37,6 +37,7 @@ from rushlight.ops import (
     norms,
     order_statistics,
     padding,
+    per_element,
     power,
     products,
     random,

@@ -18,6 +18,7 @@ from rushlight.ops.base import (
     composite,
     need_tensor,
     ops,
+    registry,
     touched,
 )
 from rushlight.ops.creation import NUMBER
@@ -150,6 +151,48 @@ class Fill(Overwrite):
 
     def vjp_value(self, g, _y, _x, _value):
         return g.sum()
+
+
+class FillDiagonal(Overwrite):
+    """Writes ``fill_value`` to the elements whose indices are all equal.
+
+    Args:
+        wrap: below the last row of a tall matrix's diagonal, begin anew after one row left out.
+
+    >>> rl.zeros(2, 3).fill_diagonal_(5)
+    tensor([[5., 0., 0.],
+            [0., 5., 0.]])
+    """
+
+    name = "fill_diagonal_"
+    samples = [
+        S(plain(3, 4), 1), S(plain(7, 2), 2.0, wrap=True), S(plain(7, 2), 2.0),
+        S(plain(3, 3, 3), 1), S(plain(0, 2), 1),
+    ]  # fmt: skip
+    errors = [
+        Fails(RuntimeError, "dimensions must larger than 1", T(2), 1),
+        Fails(RuntimeError, "must be of equal length", T(2, 3, 2), 1),
+        Fails(TypeError, "argument 'value' .* must be Number, not str", T(2, 2), "a"),
+    ]
+
+    def check(self, input: Tensor, fill_value: Any, wrap: bool = False) -> Any:
+        shape = need_tensor("fill_diagonal_", input)._array.shape
+        if len(shape) < 2:
+            raise RuntimeError(f"dimensions must larger than 1, got shape {list(shape)}")
+        if len(shape) > 2 and len(set(shape)) > 1:
+            raise RuntimeError(
+                f"all dimensions of input must be of equal length, got shape {list(shape)}"
+            )
+        value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+        (_, number), _ = registry["fill_"].check(input, value)
+        return (input,), {"value": number, "wrap": wrap}
+
+    def write(self, x, *, value, wrap):
+        if x.size:
+            np.fill_diagonal(x, value, wrap)
+
+    def vjp_x(self, g, _y, _x, *, value, wrap):
+        return g.clone().fill_diagonal_(0, wrap)
 
 
 class Zero(Overwrite):

@@ -32,6 +32,16 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     return strides if dim is None else strides[axis(dim, len(strides))]
 
 
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dimensions from the one with the longest steps in memory to the one with the shortest.
+
+    >>> rl.zeros(2, 3, 4).permute(2, 0, 1).dim_order()
+    (1, 2, 0)
+    """
+    strides = element_strides(self._array)
+    return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
+
+
 def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> bool:
     """Whether the elements lie in memory in the order of their indices, without gaps.
 
@@ -46,7 +56,7 @@ def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> b
     return array.flags.c_contiguous if order is None else array.transpose(order).flags.c_contiguous
 
 
-install(stride=stride, is_contiguous=is_contiguous)
+install(stride=stride, dim_order=dim_order, is_contiguous=is_contiguous)
 
 
 @composite(

@@ -19,6 +19,7 @@ from rushlight import return_types as _return_types
 from rushlight import return_types as return_types
 from rushlight import signal as signal
 from rushlight import special as special
+from rushlight import testing as testing
 from rushlight import version as version
 from rushlight.amp import GradScaler as GradScaler
 from rushlight.amp import autocast as autocast

@@ -43,10 +43,10 @@ class Size(tuple):
     def __repr__(self) -> str:
         return f"rushlight.Size({list(self)})"
 
-    def __add__(self, other: tuple) -> Size:  # type: ignore[override]
+    def __add__(self, other: tuple[Any, ...]) -> Size:  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))
 
-    def __radd__(self, other: tuple) -> Size:
+    def __radd__(self, other: tuple[Any, ...]) -> Size:
         return Size(other + tuple(self))
 
     def __mul__(self, count: SupportsIndex) -> Size:
@@ -74,8 +74,8 @@ class Tensor:
     _view: Any = None  # ((op, attrs), …) from the base to here; None if made without recording
     _view_node: Any = None  # a VIEW's tape node, as far as _view_version
     _view_version: int = 0
-    _hooks: dict[int, Callable] | None = None
-    _accumulate_hooks: dict[int, Callable] | None = None
+    _hooks: dict[int, Callable[..., Any]] | None = None
+    _accumulate_hooks: dict[int, Callable[..., Any]] | None = None
 
     __array_priority__ = 1000
     __hash__ = object.__hash__

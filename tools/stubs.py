@@ -213,7 +213,7 @@ class Stub:
         says = self.annotation(signature.return_annotation, op)
         if isinstance(op, Composite) and says != "Any":
             return says
-        named = op.full_name.replace(".", "_")
+        named = getattr(op.result, "__name__", op.full_name.replace(".", "_"))
         return f"_return_types.{named}" if named in RETURN_TYPES else "Tensor"
 
     def member(self, owner: type, name: str, value: Any) -> Iterator[str]:

@@ -165,7 +165,7 @@ def output_nr(self: Tensor) -> int:
     return e.index if isinstance(e, Pick) else 0
 
 
-def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
+def register_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(grad)`` when this tensor's gradient is known; what it returns replaces it."""
     e = edge(self)
     if e is None:
@@ -177,7 +177,7 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     return RemovableHandle(self._hooks, hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> RemovableHandle:
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(tensor)`` each time this leaf's ``.grad`` has been added to."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")

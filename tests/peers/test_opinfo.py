@@ -11,7 +11,6 @@ from tests.peers.opinfo import category, compared, full_name, ours, records, run
 KNOWN_DIFFERENCES: dict[str, str] = {
     "as_strided_scatter": "PyTorch passes the gradient of replaced elements on to the input, which "
     "its own gradcheck refuses; ours agrees with finite differences",
-    "fft.hfft2": "int64 samples, computed in float32: two of 360 values differ by 1e-5 in rounding",
     "special.bessel_j0": "float64: PyTorch is off by 2e-7, ours by 4e-14",
     "special.bessel_y1": "float64: PyTorch is off by 4e-7, ours by 2e-13",
 }

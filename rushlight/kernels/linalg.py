@@ -58,18 +58,24 @@ def lu_factor(a: ndarray, pivot: bool = True) -> tuple[ndarray, ndarray, ndarray
     lu = stack(a)
     count = len(lu)
     every = np.arange(count)
-    pivots = np.empty((count, min(m, n)), np.int32)
+    pivots = np.tile(np.arange(1, min(m, n) + 1, dtype=np.int32), (count, 1))
     info = np.zeros(count, np.int32)
     for start in range(0, min(m, n), BLOCK):
         stop = min(start + BLOCK, m, n)
         for j in range(start, stop):
-            best = j + np.argmax(magnitude(lu[:, j:, j]), axis=1) if pivot else np.full(count, j)
-            pivots[:, j] = best + 1
-            lu[every, best], lu[:, j] = lu[:, j].copy(), lu[every, best]
+            if pivot:
+                best = j + np.argmax(magnitude(lu[:, j:, j]), axis=1)
+                pivots[:, j] = best + 1
+                row = lu[every, best]
+                lu[every, best] = lu[:, j]
+                lu[:, j] = row
             top = lu[:, j, j]
-            info[(info == 0) & (top == 0)] = j + 1
-            lu[:, j + 1 :, j] /= np.where(top == 0, 1, top)[:, None]
-            lu[:, j + 1 :, j + 1 : stop] -= lu[:, j + 1 :, j, None] * lu[:, j, None, j + 1 : stop]
+            if not top.all():
+                info[(info == 0) & (top == 0)] = j + 1
+                top = np.where(top == 0, 1, top)
+            below = lu[:, j + 1 :, j]
+            below /= top[:, None]
+            lu[:, j + 1 :, j + 1 : stop] -= below[:, :, None] * lu[:, j, None, j + 1 : stop]
         done, rest = slice(start, stop), slice(stop, None)
         substitute(lu[:, done, done], lu[:, done, rest], upper=False, unit=True)
         lu[:, rest, rest] -= lu[:, rest, done] @ lu[:, done, rest]

@@ -32,17 +32,16 @@ class Product(Op, abstract=True):
     product: Callable[[Any, Any], Tensor]  # the op without ``out``
 
     def make(self) -> Callable[..., Any]:
-        product = self.product = self.closure()
+        self.product = self.closure()
+        return self.public(self.product)
 
-        def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-            t = product(input, mat2)
-            return t if out is None else into(out, t)
-
-        return function
+    def public(self, product: Callable[[Any, Any], Tensor]) -> Callable[..., Any]:
+        """``product`` with the names of its arguments, and ``out``."""
+        raise NotImplementedError
 
     def closure(self) -> Callable[[Any, Any], Tensor]:
-        """The eager path: two floating-point arrays of one dtype."""
-        kernel, detour, record_pair = self.eager, self.detour, pair_recorder(self)
+        """The eager path: two floating-point arrays of one dtype; others are checked first."""
+        kernel, check, record_pair = self.eager, self.check, pair_recorder(self)
         first, second = self.ranks
 
         def product(a: Any, b: Any) -> Tensor:
@@ -57,26 +56,23 @@ class Product(Op, abstract=True):
                 except ValueError:
                     raise self.refusal(x, y) from None
             else:
-                z = detour(x, y)
+                check(a, b)
+                z = local.state.run(rounded, kernel, x, y)
             t = new(Tensor)
             t._array = z if type(z) is ndarray else np.asarray(z)
             if a._history is not None or b._history is not None:
-                state = local.state
-                if state.grad:
-                    record_pair(t, a, b, a._history, b._history)
+                record_pair(t, a, b, a._history, b._history)
             return t
 
         return product
 
-    def detour(self, x: ndarray, y: ndarray) -> ndarray:
-        """Half types, computed in float32 and rounded once; integers; complex; errors."""
-        if (x.ndim, y.ndim) != self.ranks or x.dtype is not y.dtype:
+    def check(self, input: Tensor, mat2: Tensor) -> Any:
+        x, y = input._array, mat2._array
+        fits = (x.ndim, y.ndim) == self.ranks and x.shape[-1] == y.shape[0]
+        if not fits or x.dtype is not y.dtype:
             raise self.refusal(x, y)
         refuse_bool(self.name, x)
-        try:
-            return local.state.run(rounded, self.eager, x, y)
-        except ValueError:
-            raise self.refusal(x, y) from None
+        return (input, mat2), {}
 
     def refusal(self, x: ndarray, y: ndarray) -> RuntimeError:
         """The error that says why the operands do not fit."""
@@ -158,6 +154,13 @@ class Mm(Product):
     ]
     eager = staticmethod(ndarray.dot)
 
+    def public(self, product):
+        def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+            t = product(input, mat2)
+            return t if out is None else into(out, t)
+
+        return function
+
     def vjp_a(self, g, _y, _a, b):
         return g @ conjugated(b).mT
 
@@ -183,6 +186,13 @@ class Mv(Product):
         Fails(RuntimeError, "matrix @ vector expected, got 1, 2, 2", T(2, 2), T(2, 2)),
     ]
     eager = staticmethod(ndarray.dot)
+
+    def public(self, product):
+        def function(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+            t = product(input, vec)
+            return t if out is None else into(out, t)
+
+        return function
 
     def vjp_a(self, g, _y, _a, b):
         return g[:, None] * conjugated(b)
@@ -212,6 +222,13 @@ class Dot(Product):
         Fails(RuntimeError, "1D tensors expected, but got 2D and 1D", T(2, 2), T(2)),
     ]
     eager = staticmethod(ndarray.dot)
+
+    def public(self, product):
+        def function(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+            t = product(input, tensor)
+            return t if out is None else into(out, t)
+
+        return function
 
     def vjp_a(self, g, _y, _a, b):
         return g * conjugated(b)
@@ -262,7 +279,7 @@ class Bmm(Op):
     ]
 
     def make(self) -> Callable[..., Any]:
-        eager, record_pair = self.eager, pair_recorder(self)
+        eager, check, record_pair = self.eager, self.check, pair_recorder(self)
 
         def batched(a: Tensor, b: Tensor) -> Tensor:
             x, y = a._array, b._array
@@ -280,12 +297,16 @@ class Bmm(Op):
             return t
 
         def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-            check_batches("bmm", input, mat2)
+            check(input, mat2)
             t = batched(input, mat2)
             return t if out is None else into(out, t)
 
         self.batched = batched
         return function
+
+    def check(self, input: Tensor, mat2: Tensor) -> Any:
+        check_batches("bmm", input, mat2)
+        return (input, mat2), {}
 
     def eager(self, a, b):
         if b.ndim == 2 and a.size:

@@ -25,7 +25,9 @@ class FftC2c(Op):
         return (x,), {"dims": dims, "norm": norm, "inverse": inverse}
 
     def eager(self, x, *, dims, norm, inverse):
-        return (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims, norm=norm)
+        for d in reversed(dims):
+            x = (np.fft.ifft if inverse else np.fft.fft)(x, axis=d, norm=norm)
+        return x
 
     def vjp(self, g, _y, _x, *, dims, norm, inverse):
         return c2c(g, dims, OPPOSITE[norm], not inverse)
@@ -40,7 +42,10 @@ class FftR2c(Op):
         return (x,), {"dims": dims, "norm": norm}
 
     def eager(self, x, *, dims, norm):
-        return np.fft.rfftn(x, axes=dims, norm=norm)
+        y = np.fft.rfft(x, axis=dims[-1], norm=norm)
+        for d in reversed(dims[:-1]):
+            y = np.fft.fft(y, axis=d, norm=norm)
+        return y
 
     def vjp(self, g, _y, _x, *, dims, norm):
         n = _x.shape[dims[-1]]
@@ -56,8 +61,9 @@ class FftC2r(Op):
         return (x,), {"dims": dims, "n": n, "norm": norm}
 
     def eager(self, x, *, dims, n, norm):
-        sizes = [x.shape[d] for d in dims[:-1]]
-        return np.fft.irfftn(x, [*sizes, n], dims, norm=norm)
+        for d in reversed(dims[:-1]):
+            x = np.fft.ifft(x, axis=d, norm=norm)
+        return np.fft.irfft(x, n, dims[-1], norm=norm)
 
     def vjp(self, g, _y, _x, *, dims, n, norm):
         y = r2c(g, dims, OPPOSITE[norm])

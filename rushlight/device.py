@@ -16,10 +16,18 @@ class device:  # noqa: N801 - PyTorch's spelling
 
     __slots__ = ("index", "type")
 
-    def __init__(self, device: str | device | int = "cpu", index: int | None = None) -> None:
+    def __init__(
+        self,
+        device: str | device | int | None = None,
+        index: int | None = None,
+        *,
+        type: str | None = None,
+    ) -> None:
         self.type: str
         self.index: int | None
-        if isinstance(device, type(self)):
+        if device is None:
+            device = "cpu" if type is None else type
+        if isinstance(device, __class__):  # type: ignore[name-defined]
             self.type, self.index = device.type, device.index
             return
         if isinstance(device, int) and not isinstance(device, bool):

@@ -224,13 +224,18 @@ class Random(Overwrite):
         S(plain(3), 5),
         S(plain(3), -5, 5),
         S(plain(3), 3, None),
+        S(plain(3), to=5),
     ]
     errors = [
         Fails(RuntimeError, "'from' to be less than 'to'", T(2), 10, 5),
         Fails(TypeError, "argument 'to' must be int, not float", T(2), 2.5),
     ]
 
-    def check(self, input: Tensor, *bounds: int | None, generator: Source = None) -> Any:
+    def check(
+        self, input: Tensor, *bounds: int | None, to: int | None = None, generator: Source = None
+    ) -> Any:
+        if to is not None:
+            bounds = (*bounds, to)
         if len(bounds) > 2:
             raise TypeError(f"random_() takes (from, to), (to) or (), got {bounds}")
         low, high = (0, *bounds) if len(bounds) == 1 else bounds or (None, None)

@@ -38,16 +38,19 @@ class Permute(View):
     def make(self) -> Callable[..., Any]:
         op, check, apply = self, self.check, self.apply
 
-        def permute(input: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
+        def permute(
+            input: Tensor, *order: int | Sequence[int], dims: Sequence[int] | None = None
+        ) -> Tensor:
+            wanted: Any = order
             if len(order) == 1 and type(order[0]) is not int:
-                (order,) = order
+                (wanted,) = order
             try:
-                array = input._array.transpose(order)
+                array = input._array.transpose(wanted)
             except WRONG:
                 array = None
-            if array is None or len(order) != array.ndim or dims is not None:
-                return apply(*check(input, order if dims is None else dims))
-            return viewed(op, input, array, {"dims": order})
+            if array is None or len(wanted) != array.ndim or dims is not None:
+                return apply(*check(input, wanted if dims is None else dims))
+            return viewed(op, input, array, {"dims": wanted})
 
         return permute
 
@@ -79,7 +82,7 @@ class Transpose(View):
     rushlight.Size([5, 3, 2])
     """
 
-    aliases = ("swapaxes", "swapdims")
+    aliases = ("swapdims",)
     samples = [S(T(2, 3, 4), 0, 2), S(T(2, 3), -1, 0), S(T(), 0, -1), S(T(0, 3), 0, 1)]
     errors = [
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(2, 3), 0, 2),
@@ -109,6 +112,19 @@ class Transpose(View):
 
     def vjp(self, g, _y, _x, *, dim0, dim1):
         return g.transpose(dim0, dim1)
+
+
+@composite(
+    samples=[S(T(2, 3, 4), 0, 2), S(T(2, 3), axis0=-1, axis1=0)],
+    errors=[Fails(IndexError, r"range of \[-2, 1\], but got 2", T(2, 3), 0, 2)],
+)
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """:func:`transpose` with NumPy's name and arguments.
+
+    >>> rl.zeros(2, 3, 5).swapaxes(0, 2).shape
+    rushlight.Size([5, 3, 2])
+    """
+    return input.transpose(axis0, axis1)
 
 
 @composite(
@@ -264,16 +280,17 @@ class Expand(View):
 
         def expand(
             input: Tensor,
-            *new: Any,
+            *new: int | Sequence[int],
             size: Sequence[int] | None = None,
             implicit: bool = False,
         ) -> Tensor:
+            wanted: Any = new
             if len(new) == 1 and type(new[0]) is not int:
-                (new,) = new
+                (wanted,) = new
             try:
-                array = eager(input._array, size=new)
+                array = eager(input._array, size=wanted)
             except WRONG:
-                return apply(*check(input, new if size is None else size))
+                return apply(*check(input, wanted if size is None else size))
             return viewed(op, input, array, {"size": array.shape})
 
         return expand
@@ -281,7 +298,7 @@ class Expand(View):
     def check(
         self,
         input: Tensor,
-        *new: Any,
+        *new: int | Sequence[int],
         size: Sequence[int] | None = None,
         implicit: bool = False,
     ) -> Any:

@@ -14,7 +14,7 @@ from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import part_of
 from rushlight.ops.views import ALL, along, view_node
-from rushlight.tensor import LEAF, VIEW, Tensor, new
+from rushlight.tensor import LEAF, VIEW, Tensor, install, new
 
 
 class Pieces(Op, abstract=True):
@@ -139,6 +139,7 @@ def split_evenly(x: Tensor, length: int, d: int) -> tuple[Tensor, ...]:
 
 @composite(
     aliases=("unsafe_split",),
+    method=False,
     samples=[S(T(5, 2), 2), S(T(2, 6), 3, 1), S(T(5), [1, 4]), S(T(0, 2), 0), S(T(3), 7, dim=-1)],
     errors=[
         Fails(RuntimeError, "split_size can only be 0 if dimension size is 0", T(5), 0),
@@ -148,7 +149,7 @@ def split_evenly(x: Tensor, length: int, d: int) -> tuple[Tensor, ...]:
     ],
 )
 def split(
-    input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0
+    tensor: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0
 ) -> tuple[Tensor, ...]:
     """Consecutive pieces along ``dim``: of one size (the last may be smaller), or of given sizes.
 
@@ -156,8 +157,8 @@ def split(
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     if isinstance(split_size_or_sections, (tuple, list)):
-        return input.split_with_sizes(split_size_or_sections, dim)
-    x = need_tensor("split", input)
+        return splitter.call(tensor, split_size_or_sections, dim)
+    x = need_tensor("split", tensor, "tensor")
     d = splittable("split", x, dim)
     length = whole(split_size_or_sections, "split", "split_size_or_sections")
     size = x._array.shape[d]
@@ -168,6 +169,16 @@ def split(
             f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
         )
     return split_evenly(x, length, d)
+
+
+def split_method(
+    self: Tensor, split_size: int | list[int] | tuple[int, ...], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Consecutive pieces along ``dim``: see :func:`split`."""
+    return split(self, split_size, dim)
+
+
+install(split=split_method, unsafe_split=split_method)
 
 
 @composite(

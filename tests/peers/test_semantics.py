@@ -6,20 +6,19 @@ and to Rushlight: the last expression must print the same, or raise the same cla
 
 from __future__ import annotations
 
-import copy
 import itertools
 import operator
-import pickle
 import warnings
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 import rushlight
+from tests.peers.programs import outcome
+
+torch = pytest.importorskip("torch")
 
 PROGRAMS = """
 x = torch.ones(2); x += 1; x
@@ -315,21 +314,6 @@ OPERATORS = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"),
     *("eq", "ne", "lt", "ge", "and_", "lshift"),
 )
-
-
-def outcome(program: str, module: ModuleType) -> str:
-    """What the last expression of a program prints, or the name of its error."""
-    names: dict[str, Any] = {"torch": module, "np": np, "copy": copy, "pickle": pickle}
-    *statements, last = program.split("; ")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            exec("\n".join(statements), names)
-            return repr(eval(last, names)).replace("rushlight.", "torch.")
-        except Exception as error:
-            return type(error).__name__
-        finally:
-            module.set_default_dtype(module.float32)
 
 
 @pytest.mark.parametrize("program", PROGRAMS.strip().splitlines())

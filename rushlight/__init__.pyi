@@ -183,7 +183,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of each element in the complex plane, in radians; π for negative real numbers."""
 def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether any element is true (not zero), or any over the dimensions ``dim``."""
-def arange(start: Any = None, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def arange(start: Tensor | builtins.float | None = None, end: Tensor | builtins.float | None = None, step: Tensor | builtins.float = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Numbers from ``start`` up to, but not including, ``end``: start, start + step, …"""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle in [0, π] whose cosine is the element."""
@@ -433,7 +433,7 @@ def div(input: Tensor, other: Any, *, rounding_mode: builtins.str | None = None,
     """Quotient, element by element, rounded if ``rounding_mode`` is ``"trunc"`` or ``"floor"``."""
 def divide(input: Tensor, other: Any, *, rounding_mode: builtins.str | None = None, out: Tensor | None = None) -> Tensor:
     """Quotient, element by element, rounded if ``rounding_mode`` is ``"trunc"`` or ``"floor"``."""
-def dot(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of the products of two vectors: Σ aᵢ·bᵢ."""
 double: _dtype
 def dsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> builtins.tuple[Tensor, ...]:
@@ -444,7 +444,11 @@ def einsum(*args: Any) -> Tensor:
     """Sums of products by Einstein's convention."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: builtins.int | None = -1, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """The rows of ``weight`` at ``indices``: a table looked up."""
-def empty(*size: builtins.int, memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+@typing.overload
+def empty(*size: builtins.int | Sequence[builtins.int], memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """A tensor of the given sizes whose elements are whatever was in memory."""
+@typing.overload
+def empty(*, size: Sequence[builtins.int], memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor of the given sizes whose elements are whatever was in memory."""
 def empty_like(input: Tensor, *, memory_format: _memory_format = ..., out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Whatever was in memory, with the shape, and by default the dtype and strides, of ``input``."""
@@ -474,7 +478,7 @@ def exp2_(input: Tensor) -> Tensor:
     """In-place version of :meth:`exp2`."""
 def exp_(input: Tensor) -> Tensor:
     """In-place version of :meth:`exp`."""
-def expand_copy(input: Tensor, *new: Any, size: Sequence[builtins.int] | None = None, implicit: builtins.bool = False) -> Tensor:
+def expand_copy(input: Tensor, *new: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, implicit: builtins.bool = False) -> Tensor:
     """A copy of what ``expand`` sees with the same arguments."""
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """e to the power of each element, minus 1: precise for small elements."""
@@ -492,7 +496,7 @@ def fix_(input: Tensor) -> Tensor:
     """In-place version of :meth:`trunc`."""
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
     """The dimensions from ``start_dim`` to ``end_dim`` merged into one."""
-def flip(input: Tensor, *turned: Any, dims: Sequence[builtins.int] | None = None, out: Tensor | None = None) -> Tensor:
+def flip(input: Tensor, *turned: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None, out: Tensor | None = None) -> Tensor:
     """The elements in reverse order along ``dims``."""
 def fliplr(input: Tensor) -> Tensor:
     """The columns in reverse order."""
@@ -641,7 +645,7 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the absolute value of the gamma function."""
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """An affine map of the last dimension: y = x·Wᵀ + b."""
-def linspace(start: Any, end: Any, steps: builtins.int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def linspace(start: Tensor | builtins.complex, end: Tensor | builtins.complex, steps: builtins.int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """``steps`` numbers, evenly spaced, from ``start`` to ``end``, both included."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The natural logarithm of each element."""
@@ -681,7 +685,7 @@ def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | Non
     """The inverse of :func:`sigmoid`: ``log(x / (1 - x))``, of x clamped to [eps, 1 - eps]."""
 def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """In-place version of :meth:`logit`."""
-def logspace(start: Any, end: Any, steps: builtins.int, base: builtins.float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def logspace(start: Tensor | builtins.complex, end: Tensor | builtins.complex, steps: builtins.int, base: builtins.float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """``base`` to the power of ``steps`` numbers, evenly spaced, from ``start`` to ``end``."""
 def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """log Σ exp(x) over the dimensions ``dim``, without overflow."""
@@ -758,7 +762,7 @@ def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.
     """Indices drawn, row by row, with probabilities in proportion to the weights in ``input``."""
 def multiply(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Product, element by element."""
-def mv(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A matrix (n, m) times a vector (m): a vector (n)."""
 def mvlgamma(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension ``p``."""
@@ -811,7 +815,11 @@ def not_equal(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor
     """Where the elements differ."""
 def one_hot(input: Tensor, num_classes: builtins.int = -1, *, out: Tensor | None = None) -> Tensor:
     """For each class number a row of zeros with a one at its position."""
-def ones(*size: builtins.int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+@typing.overload
+def ones(*size: builtins.int | Sequence[builtins.int], out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Ones in a tensor of the given sizes."""
+@typing.overload
+def ones(*, size: Sequence[builtins.int], out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Ones in a tensor of the given sizes."""
 def ones_like(input: Tensor, *, memory_format: _memory_format = ..., out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Ones with the shape, and by default the dtype and strides, of ``input``."""
@@ -825,9 +833,9 @@ def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool 
     """Principal components: (U, S, V) of A (samples, features) less the mean of each feature."""
 def pdist(input: Tensor, p: builtins.float = 2) -> Tensor:
     """The p-norm distances between all pairs of rows, in the order (0, 1), (0, 2), …, (1, 2), …."""
-def permute(input: Tensor, *order: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
+def permute(input: Tensor, *order: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:
     """The dimensions in another order."""
-def permute_copy(input: Tensor, *order: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
+def permute_copy(input: Tensor, *order: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:
     """A copy of what ``permute`` sees with the same arguments."""
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15) -> Tensor:
     """The pseudo-inverse of each matrix; the older name of :func:`linalg.pinv`."""
@@ -855,7 +863,11 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
     """In-place version of :meth:`rad2deg`."""
-def rand(*size: builtins.int, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+@typing.overload
+def rand(*size: builtins.int | Sequence[builtins.int], generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Numbers from the uniform distribution on [0, 1), in a tensor of the given sizes."""
+@typing.overload
+def rand(*, size: Sequence[builtins.int], generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Numbers from the uniform distribution on [0, 1), in a tensor of the given sizes."""
 def rand_like(input: Tensor, *, generator: _Generator | None = None, requires_grad: builtins.bool = False, **options: Any) -> Tensor:
     """:func:`rand` with the shape, and by default the dtype and strides, of ``input``."""
@@ -863,13 +875,17 @@ def randint(*args: Any, low: builtins.int | None = None, high: builtins.int | No
     """Whole numbers from ``low`` (0 if not given) up to, but not including, ``high``."""
 def randint_like(input: Tensor, low: builtins.int, high: builtins.int | None = None, *, generator: _Generator | None = None, requires_grad: builtins.bool = False, **options: Any) -> Tensor:
     """:func:`randint` with the shape, and by default the dtype and strides, of ``input``."""
-def randn(*size: builtins.int, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+@typing.overload
+def randn(*size: builtins.int | Sequence[builtins.int], generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Numbers from the normal distribution with mean 0 and variance 1."""
+@typing.overload
+def randn(*, size: Sequence[builtins.int], generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Numbers from the normal distribution with mean 0 and variance 1."""
 def randn_like(input: Tensor, *, generator: _Generator | None = None, requires_grad: builtins.bool = False, **options: Any) -> Tensor:
     """:func:`randn` with the shape, and by default the dtype and strides, of ``input``."""
 def randperm(n: builtins.int, *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
-def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+def range(start: Tensor | builtins.float, end: Tensor | builtins.float, step: Tensor | builtins.float = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Numbers from ``start`` to ``end``, both included; PyTorch advises :func:`arange` instead."""
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
@@ -889,7 +905,7 @@ def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtin
     """``input`` with each slice along ``dim`` scaled down to the p-norm ``maxnorm`` if beyond it."""
 def repeat_interleave(input: Tensor, repeats: builtins.int | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
     """Each element repeated where it stands: ``repeats`` times, or each its own number of times."""
-def reshape(input: Tensor, *sizes: Any, shape: Sequence[builtins.int] | None = None) -> Tensor:
+def reshape(input: Tensor, *sizes: builtins.int | Sequence[builtins.int], shape: Sequence[builtins.int] | None = None) -> Tensor:
     """The elements, in order, in another shape: a view where the strides allow it, else a copy."""
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """:meth:`resize_` to the shape of another tensor."""
@@ -1038,7 +1054,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *
     """Elements above ``threshold``, and ``value`` in place of the others."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
     """In-place version of :meth:`threshold`."""
-def tile(input: Tensor, *times: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
+def tile(input: Tensor, *times: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:
     """The tensor repeated along its last dimensions, as a copy."""
 def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> _return_types.topk:
     """The ``k`` largest (or smallest) elements along ``dim``, in order, and their indices."""
@@ -1116,7 +1132,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """A complex tensor seen as a real one whose last dimension holds both parts."""
 def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """:func:`view_as_real`, copied."""
-def view_copy(input: Tensor, *shape: Any, size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None) -> Tensor:
+def view_copy(input: Tensor, *shape: builtins.int | Sequence[builtins.int] | _dtype, size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None) -> Tensor:
     """A copy of what ``view`` sees with the same arguments."""
 def vsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> builtins.tuple[Tensor, ...]:
     """Pieces below each other: along dimension 0."""
@@ -1130,7 +1146,11 @@ def xlogy_(input: Tensor, other: Any) -> Tensor:
     """In-place version of :meth:`xlogy`."""
 def zero_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Writes zero to every element."""
-def zeros(*size: builtins.int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+@typing.overload
+def zeros(*size: builtins.int | Sequence[builtins.int], out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
+    """Zeros in a tensor of the given sizes."""
+@typing.overload
+def zeros(*, size: Sequence[builtins.int], out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Zeros in a tensor of the given sizes."""
 def zeros_like(input: Tensor, *, memory_format: _memory_format = ..., out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Zeros with the shape, and by default the dtype and strides, of ``input``."""

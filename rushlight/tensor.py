@@ -71,7 +71,7 @@ class Tensor:
     _grad: Tensor | None = None
     _counter: Any = None  # Counter, once written to, viewed or kept; None means version 0
     _base: Any = None  # the tensor it is a view of, never itself a view
-    _view: Any = None  # ((op, attrs), …) from the base to here; None if made without recording
+    _view: Any = None  # (_view before, op, attrs) from its base; None if made without recording
     _view_node: Any = None  # a VIEW's tape node, as far as _view_version
     _view_version: int = 0
     _hooks: dict[int, Callable[..., Any]] | None = None

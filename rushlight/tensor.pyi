@@ -447,7 +447,7 @@ class Tensor:
         """Quotient, element by element, rounded if ``rounding_mode`` is ``"trunc"`` or ``"floor"``."""
     def divide_(self, other: Any, *, rounding_mode: builtins.str | None = None) -> Tensor:
         """In-place version of :meth:`div`."""
-    def dot(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The sum of the products of two vectors: Σ aᵢ·bᵢ."""
     def double(self, memory_format: _memory_format = ...) -> Tensor:
         """The tensor with its elements as ``rl.float64``; see :meth:`to`."""
@@ -484,7 +484,7 @@ class Tensor:
         """In-place version of :meth:`exp2`."""
     def exp_(self) -> Tensor:
         """In-place version of :meth:`exp`."""
-    def expand(self, *new: Any, size: Sequence[builtins.int] | None = None, implicit: builtins.bool = False) -> Tensor:
+    def expand(self, *new: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, implicit: builtins.bool = False) -> Tensor:
         """Dimensions of size 1 repeated without copying; -1 keeps a size."""
     def expand_as(self, other: Tensor) -> Tensor:
         """``input`` expanded to the shape of ``other``."""
@@ -504,7 +504,7 @@ class Tensor:
         """In-place version of :meth:`trunc`."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """The dimensions from ``start_dim`` to ``end_dim`` merged into one."""
-    def flip(self, *turned: Any, dims: Sequence[builtins.int] | None = None, out: Tensor | None = None) -> Tensor:
+    def flip(self, *turned: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None, out: Tensor | None = None) -> Tensor:
         """The elements in reverse order along ``dims``."""
     def fliplr(self) -> Tensor:
         """The columns in reverse order."""
@@ -903,7 +903,7 @@ class Tensor:
         """Product, element by element."""
     def multiply_(self, other: Any) -> Tensor:
         """In-place version of :meth:`mul`."""
-    def mv(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def mv(self, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
         """A matrix (n, m) times a vector (m): a vector (n)."""
     def mvlgamma(self, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """The logarithm of the multivariate gamma function of dimension ``p``."""
@@ -954,17 +954,17 @@ class Tensor:
         """The number of elements."""
     def new(self, *data: Any, device: _device | builtins.str | None = None) -> Tensor:
         """The old constructor with this tensor's dtype: ``x.new(2, 3)``, ``x.new([2, 3])``."""
-    def new_empty(self, *size: builtins.int, dtype: _dtype | None = None, **options: Any) -> Tensor:
+    def new_empty(self, *size: builtins.int | Sequence[builtins.int], dtype: _dtype | None = None, **options: Any) -> Tensor:
         """:func:`empty`, by default of this tensor's dtype."""
     def new_empty_strided(self, size: Sequence[builtins.int], stride: Sequence[builtins.int], dtype: _dtype | None = None, **options: Any) -> Tensor:
         """:func:`empty_strided`, by default of this tensor's dtype."""
     def new_full(self, size: Sequence[builtins.int], fill_value: Any, *, dtype: _dtype | None = None, **options: Any) -> Tensor:
         """:func:`full`, by default of this tensor's dtype."""
-    def new_ones(self, *size: builtins.int, dtype: _dtype | None = None, **options: Any) -> Tensor:
+    def new_ones(self, *size: builtins.int | Sequence[builtins.int], dtype: _dtype | None = None, **options: Any) -> Tensor:
         """:func:`ones`, by default of this tensor's dtype."""
     def new_tensor(self, data: Any, *, dtype: _dtype | None = None, device: _device | builtins.str | builtins.int | None = None, requires_grad: builtins.bool = False, layout: Any = None, pin_memory: builtins.bool = False) -> Tensor:
         """:func:`tensor` of ``data``, by default of this tensor's dtype."""
-    def new_zeros(self, *size: builtins.int, dtype: _dtype | None = None, **options: Any) -> Tensor:
+    def new_zeros(self, *size: builtins.int | Sequence[builtins.int], dtype: _dtype | None = None, **options: Any) -> Tensor:
         """:func:`zeros`, by default of this tensor's dtype."""
     def nextafter(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The next floating-point number from ``input`` towards ``other``."""
@@ -999,7 +999,7 @@ class Tensor:
     @property
     def output_nr(self) -> builtins.int:
         """Which of its node's results this tensor is."""
-    def permute(self, *order: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
+    def permute(self, *order: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:
         """The dimensions in another order."""
     def pin_memory(self, device: Any = None) -> Tensor:
         """Memory is pinned for the copies of an accelerator: an error, since there is none."""
@@ -1060,7 +1060,7 @@ class Tensor:
         """``input`` with each slice along ``dim`` scaled down to the p-norm ``maxnorm`` if beyond it."""
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         """In-place version of :meth:`renorm`."""
-    def repeat(self, *times: Any, repeats: Sequence[builtins.int] | None = None, out: Tensor | None = None) -> Tensor:
+    def repeat(self, *times: builtins.int | Sequence[builtins.int], repeats: Sequence[builtins.int] | None = None, out: Tensor | None = None) -> Tensor:
         """The tensor repeated along each dimension, as a copy; more ``repeats`` mean new dimensions."""
     def repeat_interleave(self, repeats: builtins.int | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
         """Each element repeated where it stands: ``repeats`` times, or each its own number of times."""
@@ -1071,7 +1071,7 @@ class Tensor:
     def requires_grad(self, value: builtins.bool) -> None: ...
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:
         """Asks for (or renounces) a gradient of this leaf, and returns it."""
-    def reshape(self, *sizes: Any, shape: Sequence[builtins.int] | None = None) -> Tensor:
+    def reshape(self, *sizes: builtins.int | Sequence[builtins.int], shape: Sequence[builtins.int] | None = None) -> Tensor:
         """The elements, in order, in another shape: a view where the strides allow it, else a copy."""
     def reshape_as(self, other: Tensor) -> Tensor:
         """``input`` in the shape of ``other``."""
@@ -1215,7 +1215,7 @@ class Tensor:
         """In-place version of :meth:`sub`."""
     def sum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
         """The sum over all elements, or over the dimensions ``dim``."""
-    def sum_to_size(self, *size: Any) -> Tensor:
+    def sum_to_size(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
         """The sum over the dimensions that broadcasting ``size`` to this shape would repeat."""
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> _return_types.svd:
         """A = U·diag(S)·Vᴴ, giving V and not Vᴴ; the older form of :func:`linalg.svd`."""
@@ -1247,7 +1247,7 @@ class Tensor:
         """A number of nearly equal pieces along ``dim``, or those between the given indices."""
     def threshold_(self, threshold: builtins.float, value: builtins.float) -> Tensor:
         """In-place version of :meth:`threshold`."""
-    def tile(self, *times: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
+    def tile(self, *times: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:
         """The tensor repeated along its last dimensions, as a copy."""
     def to(self, *target: Any, device: _device | builtins.str | builtins.int | None = None, dtype: _dtype | None = None, other: Tensor | None = None, non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: _memory_format = ...) -> Tensor:
         """The tensor with another dtype, device or memory format; itself if nothing changes."""
@@ -1325,7 +1325,7 @@ class Tensor:
         """The variance over the dimensions ``dim``: Σ|x - mean|² / (n - correction)."""
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The sum of products of two vectors, the first conjugated: Σ conj(aᵢ)·bᵢ."""
-    def view(self, *shape: Any, size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None) -> Tensor:
+    def view(self, *shape: builtins.int | Sequence[builtins.int] | _dtype, size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None) -> Tensor:
         """The elements, in order, in another shape; the strides must allow it."""
     def view_as(self, other: Tensor) -> Tensor:
         """``input`` viewed in the shape of ``other``."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.ops import registry
 
 A, B = rl.ones(2, 3), rl.ones(4, 5)
 LEAF = rl.ones(3, requires_grad=True)
@@ -136,7 +137,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "matmul of two dtypes": (
         lambda: A @ rl.ones(3, 2, dtype=rl.float64),
         RuntimeError,
-        r"same dtype.*(float|double)",
+        r"(?i)same dtype.*float.*double",
     ),
     "integer gradient": (
         lambda: rl.arange(3).requires_grad_(),
@@ -206,7 +207,7 @@ CASES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "one_hot class": (lambda: rl.ops.ops.one_hot(rl.tensor([3]), 3), RuntimeError, r"(?i)class"),
     "embedding index": (lambda: rl.ops.ops.embedding(A, rl.tensor([2])), IndexError, r"2"),
     "pad longer than rank": (
-        lambda: rl.ops.ops.pad(rl.ones(2), (1, 1, 1, 1)),
+        lambda: registry["nn.functional.pad"].call(rl.ones(2), (1, 1, 1, 1)),
         RuntimeError,
         r"(?i)padding",
     ),

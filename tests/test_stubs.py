@@ -21,6 +21,8 @@ from collections.abc import Callable
 import rushlight as rl
 
 x = rl.zeros(2, 3).requires_grad_()
+x = rl.zeros((2, 3), dtype=rl.float32).view(3, 2).reshape((2, -1)).permute(0, 1) + rl.ones(size=[3])
+steps: rl.Tensor = rl.arange(3, dtype=rl.float) + rl.linspace(0, 1, steps=3)
 w: rl.Tensor = rl.FloatTensor([1.0, 2.0])
 y: rl.Tensor = (x + 1).sum(dim=0)
 z: rl.Tensor = -x * 2 + 2**x - 1 / x @ x.T
@@ -50,12 +52,13 @@ if isinstance(x, rl.LongTensor):
 """
 WRONG = {
     "rl.zeros(2).sof()": 'has no attribute "sof"',
-    'rl.zeros("a")': 'incompatible type "str"',
+    'rl.zeros("a")': 'No overload variant of "zeros" matches argument type "str"',
     "rl.zeros(2).softmax(axes=0)": 'Unexpected keyword argument "axes"',
     "rl.zeros(2).relu_(1)": "Too many arguments",
     "rl.zeros(2) + 'a'": "Unsupported operand types",
     "rl.linalg.inverse(rl.zeros(2))": 'has no attribute "inverse"',
-    "rl.zeros(2, dtype=int)": 'incompatible type "type[int]"',
+    "rl.zeros(2, dtype=int)": "No overload variant",
+    "rl.zeros(2).sum(dim=1.5)": 'incompatible type "float"',
     "rl.zeros(2).sum() and rl.zeros(2).tolst()": 'has no attribute "tolst"',
 }
 

@@ -75,7 +75,7 @@ class Backward:
         A node is newer than all nodes it depends on, so when it is the newest one waiting, its
         gradient is complete.
         """
-        pending, waiting, targets = self.pending, self.waiting, self.targets
+        pending, waiting, targets, passing = self.pending, self.waiting, self.targets, self.passing
         gradients = recorded_gradients if self.create_graph else plain_gradients
         if state.anomaly:
             gradients = explained(gradients)
@@ -91,7 +91,7 @@ class Backward:
             if plain and node.plan.arithmetic and node.post_hooks is None and g.itemsize > 2:
                 run(step_on_arrays, node, g)
                 continue
-            grads = gradients(node, g)
+            grads = gradients(node, g, passing)
             if node.plan.keeps and not keep_graph:
                 node.saved, node.outputs, node.attrs = FREED, None, NO_ATTRS
             if node.post_hooks:
@@ -147,11 +147,11 @@ class Backward:
         pair = len(operands) == 2
         for i, rule in plan.steps:
             e = edges[i]
+            if passing is not None and e not in passing:
+                continue
             r = rule(g, y, operands[0], operands[1]) if pair else rule(g, y, *operands)
             before = pending.get(e)
             if isinstance(e, Node):
-                if passing is not None and e not in passing:
-                    continue
                 if r.shape != e.shape or r.dtype is not e.array_dtype:
                     r = fit_array(r, e.shape, e.array_dtype, node)
                 if before is None:
@@ -314,23 +314,9 @@ def _sequence(node: Node) -> int:
     return node.sequence
 
 
-def plain_gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
-    """(operand number, gradient array) for the operands of ``node``, not recorded."""
-    plan = node.plan
-    if plan.arithmetic and g.itemsize > 2:
-        y, operands = unpack_arrays(node)
-        if plan.whole is None:
-            return [(i, rule(g, y, *operands)) for i, rule in plan.rules]
-        return [(0, plan.whole(g, y, *operands))]
-    y, operands = unpack(node)
-    g = lifted(g)
-    attrs = node.attrs
-    if plan.whole is None:
-        return [(i, lowered(rule(g, y, *operands, **attrs))) for i, rule in plan.rules]
-    grads = plan.whole(g, y, *operands, **attrs)
-    if isinstance(grads, Tensor) or grads is None:
-        return [(0, lowered(grads))]
-    return [(i, lowered(r)) for i, r in enumerate(grads)]
+def plain_gradients(node: Node, g: Any, passing: set[Any] | None) -> list[tuple[int, Any]]:
+    """:func:`recorded_gradients` for arrays, which have no history."""
+    return [(i, lowered(r)) for i, r in recorded_gradients(node, lifted(g), passing)]
 
 
 def lifted(g: Any) -> Any:
@@ -344,12 +330,16 @@ def lowered(t: Tensor | None) -> np.ndarray | None:
     return None if t is None else t._array
 
 
-def recorded_gradients(node: Node, g: Any) -> list[tuple[int, Any]]:
-    """(operand number, gradient) for the operands of ``node``, each with a history."""
-    plan, attrs = node.plan, node.attrs
+def recorded_gradients(node: Node, g: Any, passing: set[Any] | None) -> list[tuple[int, Any]]:
+    """(operand number, gradient) for the operands of ``node`` that lie on a way to a target."""
+    plan, attrs, edges = node.plan, node.attrs, node.edges
     y, operands = unpack(node)
     if plan.whole is None:
-        return [(i, rule(g, y, *operands, **attrs)) for i, rule in plan.rules]
+        return [
+            (i, rule(g, y, *operands, **attrs))
+            for i, rule in plan.rules
+            if passing is None or edges[i] in passing
+        ]
     grads = plan.whole(g, y, *operands, **attrs)
     if isinstance(grads, Tensor) or grads is None:
         return [(0, grads)]
@@ -434,9 +424,9 @@ def replaced(answer: Any, g: Any) -> Any:
 def explained(gradients: Callable[..., Any]) -> Callable[..., Any]:
     """In anomaly mode: an error in backward comes with a warning that names the forward line."""
 
-    def call(node: Node, g: Any) -> Any:
+    def call(node: Node, g: Any, passing: set[Any] | None) -> Any:
         try:
-            return gradients(node, g)
+            return gradients(node, g, passing)
         except Exception:
             warnings.warn(
                 f"Error detected in {node.name()}. The forward call was at {node.where}.",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -260,11 +260,20 @@ def refresh(view: Tensor) -> None:
     view._view_version = view._counter.value
     if view._view is None:
         return
-    for op, attrs in view._view:
+    for op, attrs in steps(view._view):
         array = op.eager(array, **attrs)
         history = link(op, (history,), (None,), attrs, array)
     hand_over(view, view._view_node, history)
     view._view_node = history
+
+
+def steps(chain: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The view ops of a chain (chain before, op, attributes) from the base on."""
+    found = []
+    while chain is not None:
+        chain, op, attrs = chain
+        found.append((op, attrs))
+    return reversed(found)
 
 
 def base_of(view: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from rushlight.autograd.tape import (
     record,
     record_one,
     record_several,
+    steps,
 )
 from rushlight.errors import user_line
 from rushlight.ops.samples import Fails, S
@@ -410,19 +411,19 @@ class ViewScatter(Op):
         y = base.copy()
         y.setflags(write=True)
         part = y
-        for op, attrs in chain:
+        for op, attrs in steps(chain):
             part = op.eager(part, **attrs)
         part[...] = source
         return y
 
     def vjp_base(self, g, _y, _base, _source, *, chain):
         part = g
-        for op, attrs in chain:
+        for op, attrs in steps(chain):
             part = op.apply((part,), attrs)
         return view_scatter.call(g, ops.zeros_like(part), chain)
 
     def vjp_source(self, g, _y, _base, _source, *, chain):
-        for op, attrs in chain:
+        for op, attrs in steps(chain):
             g = op.apply((g,), attrs)
         return g
 

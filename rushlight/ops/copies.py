@@ -49,7 +49,7 @@ def copying(name: str, example: str) -> None:
     copy.__name__ = f"{name}_copy"
     copy.__doc__ = f"A copy of what ``{name}`` sees with the same arguments.\n\n{example}"
     copy.__wrapped__ = view.call  # type: ignore[attr-defined]
-    composite(method=False, samples=view.samples, errors=view.errors)(copy)
+    composite(method=name == "narrow", samples=view.samples, errors=view.errors)(copy)
 
 
 for _name, (_arguments, _shape) in VIEWS.items():

@@ -154,7 +154,7 @@ class Zeros(Factory):
     samples = SIZE_SAMPLES
     errors = SIZE_ERRORS
 
-    def check(self, *size: int, dtype: dtypes.dtype | None = None) -> Any:
+    def check(self, *size: int | Sequence[int], dtype: dtypes.dtype | None = None) -> Any:
         kind = numpy_kind(dtype)
         return (), {"size": shape_of("zeros", size, kind), "kind": kind}
 
@@ -173,7 +173,7 @@ class Ones(Factory):
     samples = SIZE_SAMPLES
     errors = SIZE_ERRORS
 
-    def check(self, *size: int, dtype: dtypes.dtype | None = None) -> Any:
+    def check(self, *size: int | Sequence[int], dtype: dtypes.dtype | None = None) -> Any:
         kind = numpy_kind(dtype)
         return (), {"size": shape_of("ones", size, kind), "kind": kind}
 
@@ -194,7 +194,7 @@ class Empty(Factory):
 
     def check(
         self,
-        *size: int,
+        *size: int | Sequence[int],
         dtype: dtypes.dtype | None = None,
         memory_format: memory_format | None = None,
     ) -> Any:
@@ -477,7 +477,7 @@ NEW_ERRORS = [
 
 @composite(function=False, samples=NEW_SAMPLES, errors=NEW_ERRORS)
 def new_zeros(
-    input: Tensor, *size: int, dtype: dtypes.dtype | None = None, **options: Any
+    input: Tensor, *size: int | Sequence[int], dtype: dtypes.dtype | None = None, **options: Any
 ) -> Tensor:
     """:func:`zeros`, by default of this tensor's dtype.
 
@@ -489,7 +489,7 @@ def new_zeros(
 
 @composite(function=False, samples=NEW_SAMPLES, errors=NEW_ERRORS)
 def new_ones(
-    input: Tensor, *size: int, dtype: dtypes.dtype | None = None, **options: Any
+    input: Tensor, *size: int | Sequence[int], dtype: dtypes.dtype | None = None, **options: Any
 ) -> Tensor:
     """:func:`ones`, by default of this tensor's dtype.
 
@@ -501,7 +501,7 @@ def new_ones(
 
 @composite(function=False, samples=NEW_SAMPLES, errors=NEW_ERRORS)
 def new_empty(
-    input: Tensor, *size: int, dtype: dtypes.dtype | None = None, **options: Any
+    input: Tensor, *size: int | Sequence[int], dtype: dtypes.dtype | None = None, **options: Any
 ) -> Tensor:
     """:func:`empty`, by default of this tensor's dtype.
 

@@ -176,7 +176,7 @@ histogramdd_result = result_type("histogramdd", "hist", "bin_edges")
 )
 def histogram(
     input: Tensor,
-    bins: int | Tensor,
+    bins: int | Tensor = 100,
     *,
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,

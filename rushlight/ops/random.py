@@ -41,7 +41,12 @@ class Rand(Factory):
     samples = FLOATING_SAMPLES
     errors = [*FLOATING_ERRORS, NOT_FLOATING, NO_GENERATOR]
 
-    def check(self, *size: int, generator: Source = None, dtype: dtypes.dtype | None = None) -> Any:
+    def check(
+        self,
+        *size: int | Sequence[int],
+        generator: Source = None,
+        dtype: dtypes.dtype | None = None,
+    ) -> Any:
         return (), sized("rand", size, dtype, generator)
 
     def eager(self, *, size, kind, generator):
@@ -60,7 +65,12 @@ class Randn(Factory):
     samples = FLOATING_SAMPLES
     errors = [*FLOATING_ERRORS, NOT_FLOATING, NO_GENERATOR]
 
-    def check(self, *size: int, generator: Source = None, dtype: dtypes.dtype | None = None) -> Any:
+    def check(
+        self,
+        *size: int | Sequence[int],
+        generator: Source = None,
+        dtype: dtypes.dtype | None = None,
+    ) -> Any:
         return (), sized("randn", size, dtype, generator)
 
     def eager(self, *, size, kind, generator):

@@ -81,9 +81,9 @@ class Arange(Factory):
 
     def check(
         self,
-        start: Any = None,
-        end: Any = None,
-        step: Any = 1,
+        start: Tensor | float | None = None,
+        end: Tensor | float | None = None,
+        step: Tensor | float = 1,
         *,
         dtype: dtypes.dtype | None = None,
     ) -> Any:
@@ -127,15 +127,20 @@ class Range(Factory):
     ]
 
     def check(
-        self, start: Any, end: Any, step: Any = 1, *, dtype: dtypes.dtype | None = None
+        self,
+        start: Tensor | float,
+        end: Tensor | float,
+        step: Tensor | float = 1,
+        *,
+        dtype: dtypes.dtype | None = None,
     ) -> Any:
         kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         countable("range", kind)
         named = (("start", start), ("end", end), ("step", step))
         values = [number("range", argument, value) for argument, value in named]
-        start, end, step = bounds("range", kind, *values)
-        count = math.floor((end - start) / step) + 1
-        return (), {"start": start, "step": step, "count": count, "kind": kind.numpy}
+        first, last, stride = bounds("range", kind, *values)
+        count = math.floor((last - first) / stride) + 1
+        return (), {"start": first, "step": stride, "count": count, "kind": kind.numpy}
 
     def eager(self, *, start, step, count, kind):
         return cast(start + step * np.arange(count), kind)
@@ -194,7 +199,14 @@ class Linspace(Factory):
     samples = STEP_SAMPLES
     errors = STEP_ERRORS
 
-    def check(self, start: Any, end: Any, steps: int, *, dtype: dtypes.dtype | None = None) -> Any:
+    def check(
+        self,
+        start: Tensor | complex,
+        end: Tensor | complex,
+        steps: int,
+        *,
+        dtype: dtypes.dtype | None = None,
+    ) -> Any:
         return (), steps_between("linspace", start, end, steps, dtype)
 
     def eager(self, *, start, end, steps, kind):
@@ -213,8 +225,8 @@ class Logspace(Factory):
 
     def check(
         self,
-        start: Any,
-        end: Any,
+        start: Tensor | complex,
+        end: Tensor | complex,
         steps: int,
         base: float = 10.0,
         *,

@@ -31,7 +31,9 @@ class Flip(Op):
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(2, 3), (2,)),
     ]
 
-    def check(self, input: Tensor, *turned: Any, dims: Sequence[int] | None = None) -> Any:
+    def check(
+        self, input: Tensor, *turned: int | Sequence[int], dims: Sequence[int] | None = None
+    ) -> Any:
         x = need_tensor("flip", input)
         wanted = as_shape("flip", turned if dims is None else (dims,))
         return (x,), {"dims": axes(wanted, x._array.ndim)}
@@ -183,7 +185,9 @@ class Repeat(Op):
         Fails(TypeError, "takes ints", T(2), (2.5,)),
     ]
 
-    def check(self, input: Tensor, *times: Any, repeats: Sequence[int] | None = None) -> Any:
+    def check(
+        self, input: Tensor, *times: int | Sequence[int], repeats: Sequence[int] | None = None
+    ) -> Any:
         x = need_tensor("repeat", input)
         times = as_shape("repeat", times if repeats is None else (repeats,))
         shape = x._array.shape
@@ -221,7 +225,7 @@ def interleaved(outer: Sequence[int], inner: Sequence[int]) -> list[int]:
     samples=[S(T(2, 3), (2, 1)), S(T(2, 3), (2,)), S(T(3), (2, 3)), S(T(2), ())],
     errors=[Fails(RuntimeError, "negative dimension -3", T(3), (-1,))],
 )
-def tile(input: Tensor, *times: Any, dims: Sequence[int] | None = None) -> Tensor:
+def tile(input: Tensor, *times: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
     """The tensor repeated along its last dimensions, as a copy.
 
     >>> rl.tensor([[1], [2]]).tile(2)

@@ -480,13 +480,13 @@ def nanmean(
     samples=[S(T(3, 4), (1, 4)), S(T(3, 4), (4,))],
     errors=[Fails(RuntimeError, r"is not expandable to size \[3, 4\]", T(3, 4), (2,))],
 )
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     """The sum over the dimensions that broadcasting ``size`` to this shape would repeat.
 
     >>> rl.ones(3, 4).sum_to_size(1, 4)
     tensor([[3., 3., 3., 3.]])
     """
-    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    shape: Any = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     have = input._array.shape
     lead = len(have) - len(shape)
     if lead < 0 or any(n not in (1, h) for n, h in zip(shape, have[lead:], strict=True)):

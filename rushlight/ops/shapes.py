@@ -43,7 +43,7 @@ class Reshaped(View):
 
         def view(
             input: Tensor,
-            *shape: Any,
+            *shape: int | Sequence[int] | dtypes.dtype,
             size: Sequence[int] | None = None,
             dtype: dtypes.dtype | None = None,
         ) -> Tensor:
@@ -151,24 +151,27 @@ see = registry["view"]
         Fails(TypeError, "takes ints", T(4), (2.0, 2)),
     ],
 )
-def reshape(input: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tensor:
+def reshape(
+    input: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | None = None
+) -> Tensor:
     """The elements, in order, in another shape: a view where the strides allow it, else a copy.
 
     >>> rl.arange(6).reshape(2, -1)
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
+    wanted: Any = sizes
     if len(sizes) == 1 and type(sizes[0]) is not int:
-        (sizes,) = sizes
+        (wanted,) = sizes
     try:
         array = input._array
         if not array.flags.c_contiguous:
             raise ValueError
-        array = array.reshape(sizes)
-        if array.shape != sizes and min(sizes) < -1:
+        array = array.reshape(wanted)
+        if array.shape != wanted and min(wanted) < -1:
             raise ValueError
     except WRONG:
-        return reshape_or_copy(need_tensor("reshape", input), sizes if shape is None else shape)
+        return reshape_or_copy(need_tensor("reshape", input), wanted if shape is None else shape)
     return viewed(see, input, array, {"shape": array.shape})
 
 

@@ -46,14 +46,15 @@ class Pieces(Op, abstract=True):
         (x,) = operands
         recording, single, shared = local.state.grad, self.single, counter(x)
         own = x._base is None or x._history is LEAF
-        base, chain = (x, ()) if own else (x._base, x._view)
+        base, chain = (x, None) if own else (x._base, x._view)
         views = []
         for array, where in self.pieces(x._array, **attrs):
             v = new(Tensor)
             v._array, v._counter, v._base = array, shared, base
             if recording:
                 v._history, v._view_version = VIEW, shared.value
-                v._view = None if chain is None else (*chain, (single, where))
+                if own or chain is not None:
+                    v._view = (chain, single, where)
             views.append(v)
         if recording and x._history is not None and views:
             self.record(views, edge(x), attrs)

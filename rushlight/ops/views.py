@@ -41,11 +41,11 @@ def viewed(op: Any, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
     v._history = VIEW
     v._view_version = shared.value
     if base is None or x._history is LEAF:
-        v._base, v._view = x, ((op, attrs),)
+        v._base, v._view = x, (None, op, attrs)
     else:
         v._base = base
         if x._view is not None:
-            v._view = (*x._view, (op, attrs))
+            v._view = (x._view, op, attrs)
     history = x._history
     if history is not None:
         if history is LEAF:

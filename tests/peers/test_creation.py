@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight as rl
+
+torch = pytest.importorskip("torch")
 
 CALLS = """
 tensor(np.float64(3))

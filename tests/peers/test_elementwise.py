@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import rushlight as rl
+
+torch = pytest.importorskip("torch")
 
 POINTS = np.array(
     [0, 1, -1, 0.5, -0.5, 2, -2, 1.5, 2.5, 3, 1e-30, -1e-30, 1e30, np.inf, -np.inf, np.nan]

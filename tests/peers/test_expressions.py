@@ -7,9 +7,10 @@ import warnings
 from typing import Any
 
 import pytest
-import torch
 
 import rushlight
+
+torch = pytest.importorskip("torch")
 
 EXPRESSIONS = """
 rl.equal(o, d)

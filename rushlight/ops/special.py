@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from rushlight.kernels import special as kernels
-from rushlight.ops.base import composite, into, need_tensor, ops
+from rushlight.ops.base import check_writable, composite, into, need_tensor, ops, overwrite
 from rushlight.ops.elementwise import Formula, TensorPair, cleared, no_derivative
 from rushlight.ops.families import Binary, Unary
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
@@ -128,7 +128,8 @@ def polygamma_method(self: Tensor, n: int) -> Tensor:
 
 def polygamma_write(self: Tensor, n: int) -> Tensor:
     """In-place version of :meth:`polygamma`."""
-    return self.copy_(ops.polygamma(n, self))
+    check_writable(self, "polygamma")
+    return overwrite(self, ops.polygamma(n, self.clone()))
 
 
 polygamma_method.__name__, polygamma_write.__name__ = "polygamma", "polygamma_"

@@ -45,6 +45,8 @@ x = torch.zeros(3, dtype=torch.int64); x[:] = torch.tensor(1.5); x
 x = torch.zeros(3); x[0] = 1j; x
 x = torch.arange(3); x.add_(1.5)
 torch.arange(3).sqrt_()
+torch.arange(3).polygamma_(1)
+torch.tensor([1.0, 2.0]).polygamma_(1)
 torch.tensor([1.0]).eq_(1)
 torch.set_default_dtype(torch.float64); torch.tensor(1.0).dtype, torch.ones(1), torch.arange(2) / 2
 torch.set_default_dtype(torch.float64); torch.tensor(1j).dtype, torch.rand(1).dtype, torch.ones(1)

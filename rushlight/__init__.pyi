@@ -558,7 +558,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     """The step function: 0 below zero, 1 above it, and ``values`` at zero."""
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
     """Counts of the elements in ``bins`` intervals of one width between ``min`` and ``max``."""
-def histogram(input: Tensor, bins: builtins.int | Tensor, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
+def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
     """The number of elements in each bin (or the sum of their ``weight``), and the bins' edges."""
 def histogramdd(input: Tensor, bins: Any, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> _return_types.histogramdd:
     """A histogram of points, whose coordinates are the last dimension of ``input``."""
@@ -988,9 +988,9 @@ def softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None, *, ou
     """``exp(x) / sum(exp(x))`` along ``dim``; ``dtype`` converts first."""
 def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False, out: Any = None) -> _return_types.sort:
     """The elements in ascending (or ``descending``) order along ``dim``, and their indices."""
-def split(input: Tensor, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+def split(tensor: Tensor, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """Consecutive pieces along ``dim``: of one size (the last may be smaller), or of given sizes."""
-def split_copy(input: Tensor, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+def split_copy(tensor: Tensor, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """A copy of what ``split`` sees with the same arguments."""
 def split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, out: Tensor | None = None) -> builtins.tuple[Tensor, ...]:
     """Consecutive pieces of the sizes ``split_sizes`` along ``dim``, which must add up."""
@@ -1026,8 +1026,8 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
     """A = U·diag(S)·Vᴴ, giving V and not Vᴴ; the older form of :func:`linalg.svd`."""
 def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int | None = 2, M: Tensor | None = None) -> builtins.tuple[Tensor, Tensor, Tensor]:
     """(U, S, V) with A ≈ U·diag(S)·Vᴴ, keeping ``q`` singular values."""
-def swapaxes(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
-    """Two dimensions swapped."""
+def swapaxes(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+    """:func:`transpose` with NumPy's name and arguments."""
 def swapdims(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     """Two dimensions swapped."""
 def t(input: Tensor) -> Tensor:
@@ -1108,7 +1108,7 @@ def unravel_index(indices: Tensor, shape: Any) -> builtins.tuple[Tensor, ...]:
     """The coordinates, in a tensor of ``shape``, of elements numbered in order."""
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal size along ``dim``, but for a smaller last one."""
-def unsafe_split(input: Tensor, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+def unsafe_split(tensor: Tensor, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """Consecutive pieces along ``dim``: of one size (the last may be smaller), or of given sizes."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, out: Tensor | None = None) -> builtins.tuple[Tensor, ...]:
     """Consecutive pieces of the sizes ``split_sizes`` along ``dim``, which must add up."""

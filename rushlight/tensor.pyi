@@ -588,7 +588,7 @@ class Tensor:
         """In-place version of :meth:`heaviside`."""
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
         """Counts of the elements in ``bins`` intervals of one width between ``min`` and ``max``."""
-    def histogram(self, bins: builtins.int | Tensor, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
+    def histogram(self, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
         """The number of elements in each bin (or the sum of their ``weight``), and the bins' edges."""
     def hsplit(self, indices_or_sections: builtins.int | Sequence[builtins.int]) -> builtins.tuple[Tensor, ...]:
         """Pieces side by side: along dimension 1, or 0 of a vector."""
@@ -930,6 +930,8 @@ class Tensor:
         """The sum with NaN counted as zero."""
     def narrow(self, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
         """The ``length`` elements from ``start`` on in dimension ``dim``."""
+    def narrow_copy(self, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
+        """A copy of what ``narrow`` sees with the same arguments."""
     @property
     def nbytes(self) -> builtins.int:
         """Bytes of all elements."""
@@ -1031,7 +1033,7 @@ class Tensor:
         """Radians to degrees."""
     def rad2deg_(self) -> Tensor:
         """In-place version of :meth:`rad2deg`."""
-    def random_(self, *bounds: builtins.int | None, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
+    def random_(self, *bounds: builtins.int | None, to: builtins.int | None = None, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Writes whole numbers from ``from`` to ``to - 1``: ``random_(to)``, ``random_(from, to)``."""
     def ravel(self) -> Tensor:
         """All elements in one dimension."""
@@ -1175,8 +1177,8 @@ class Tensor:
         """The elements in ascending (or ``descending``) order along ``dim``, and their indices."""
     def sparse_dim(self) -> builtins.int:
         """How many dimensions leave out zeros: none."""
-    def split(self, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """Consecutive pieces along ``dim``: of one size (the last may be smaller), or of given sizes."""
+    def split(self, split_size: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """Consecutive pieces along ``dim``: see :func:`split`."""
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, out: Tensor | None = None) -> builtins.tuple[Tensor, ...]:
         """Consecutive pieces of the sizes ``split_sizes`` along ``dim``, which must add up."""
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
@@ -1219,9 +1221,9 @@ class Tensor:
         """The sum over the dimensions that broadcasting ``size`` to this shape would repeat."""
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> _return_types.svd:
         """A = U·diag(S)·Vᴴ, giving V and not Vᴴ; the older form of :func:`linalg.svd`."""
-    def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
-        """Two dimensions swapped."""
-    def swapaxes_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+    def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
+        """:func:`transpose` with NumPy's name and arguments."""
+    def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
         """In-place version of :meth:`swapaxes`: the memory stays, its meaning changes."""
     def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Two dimensions swapped."""
@@ -1311,8 +1313,8 @@ class Tensor:
         """The elements (or slices along ``dim``) without immediate repetitions."""
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """At most ``chunks`` pieces of equal size along ``dim``, but for a smaller last one."""
-    def unsafe_split(self, split_size_or_sections: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """Consecutive pieces along ``dim``: of one size (the last may be smaller), or of given sizes."""
+    def unsafe_split(self, split_size: builtins.int | builtins.list[builtins.int] | builtins.tuple[builtins.int, ...], dim: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
+        """Consecutive pieces along ``dim``: see :func:`split`."""
     def unsafe_split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, out: Tensor | None = None) -> builtins.tuple[Tensor, ...]:
         """Consecutive pieces of the sizes ``split_sizes`` along ``dim``, which must add up."""
     def unsqueeze(self, dim: builtins.int) -> Tensor:

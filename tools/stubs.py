@@ -19,6 +19,7 @@ from typing import Any
 import rushlight as rl
 from rushlight.ops import registry
 from rushlight.ops.base import Composite, Op
+from rushlight.ops.creation import Factory
 from rushlight.ops.results import RETURN_TYPES
 from rushlight.ops.views import View
 from rushlight.typed import TypedTensor
@@ -28,8 +29,10 @@ PACKAGE = Path(rl.__file__).parent
 TENSOR = sys.modules["rushlight.tensor"]
 NAMESPACES = ("fft", "linalg", "masked", "signal.windows", "special")
 OPERAND = "Tensor | builtins.complex | np.number[Any] | np.bool_ | np.ndarray"
-SYMBOLS = ("add", "and", "div", "floordiv", "lshift", "matmul", "mod")
-SYMBOLS += ("mul", "or", "pow", "rshift", "sub", "truediv", "xor")
+SYMBOLS = (
+    *("add", "and", "div", "floordiv", "lshift", "matmul", "mod"),
+    *("mul", "or", "pow", "rshift", "sub", "truediv", "xor"),
+)
 BINARY = {f"__{kind}{word}__" for kind in ("", "r", "i") for word in SYMBOLS}
 BINARY |= {"__lt__", "__le__", "__gt__", "__ge__"}
 
@@ -184,6 +187,12 @@ class Stub:
         words = self.parameters(signature, owner)
         if indent:
             words[:1] = ["self"] if words else []
+        if isinstance(op, Factory) and op.variadic:
+            keyword = ["*", "size: Sequence[builtins.int]", *words[1:]]
+            for way in (words, keyword):
+                yield f"{indent}@typing.overload"
+                yield self.define(name, way, "Tensor", value, indent)
+            return
         key = op.full_name if op is not None else name
         if key in OVERLOADS:
             for overload in OVERLOADS[key]:

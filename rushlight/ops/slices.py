@@ -289,7 +289,7 @@ def scatter(name: str, x: Tensor, src: Tensor, view: str, *where: Any) -> Tensor
             f"{name}(): expected src to have a size equal to the slice of self. "
             f"src size = {list(src.shape)}, slice size = {list(seen)}"
         )
-    return view_scatter.call(x, src.to(x.dtype), ((op, attrs),))
+    return view_scatter.call(x, src.to(x.dtype), (None, op, attrs))
 
 
 @composite(

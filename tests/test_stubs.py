@@ -57,7 +57,7 @@ WRONG = {
     "rl.zeros(2).relu_(1)": "Too many arguments",
     "rl.zeros(2) + 'a'": "Unsupported operand types",
     "rl.linalg.inverse(rl.zeros(2))": 'has no attribute "inverse"',
-    "rl.zeros(2, dtype=int)": 'incompatible type "type[int]"',
+    "rl.zeros(2, dtype=int)": '"type[int]"',
     "rl.zeros(2).sum(dim=1.5)": 'incompatible type "float"',
     "rl.zeros(2).sum() and rl.zeros(2).tolst()": 'has no attribute "tolst"',
 }

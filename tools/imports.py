@@ -25,7 +25,7 @@ LAYERS = (
     ("autograd",),
     ("ops",),
     ("fft", "linalg", "masked", "return_types", "signal", "special"),  # namespaces of ops
-    ("drawing", "func"),
+    ("drawing", "func", "testing"),
     ("accelerator", "amp", "backends", "cuda", "settings", "version"),
     ("graph",),
     ("passes",),

@@ -1,4 +1,4 @@
-"""Rushlight: tensors, autograd and neural networks as PyTorch users know them."""
+"""Rushlight: tensors and automatic differentiation as PyTorch users know them."""
 
 from math import e, inf, nan, pi
 

@@ -71,8 +71,16 @@ def manual_seed(seed: int) -> Generator:
     >>> rl.rand(2)
     tensor([0.4963, 0.7682])
     """
-    default_generator.manual_seed(int(seed))
+    default_generator.manual_seed(whole_seed(seed))
     return default_generator
+
+
+def whole_seed(seed: Any) -> int:
+    """A seed as an int: numbers and 0-d tensors are taken, as PyTorch does."""
+    try:
+        return int(seed)
+    except (TypeError, ValueError):
+        raise TypeError(f"manual_seed(): the seed must be an int, not {kind(seed)}") from None
 
 
 def seed() -> int:

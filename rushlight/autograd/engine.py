@@ -454,7 +454,8 @@ def root_gradient(t: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
     if g is None:
         if t._array.size != 1:
             raise RuntimeError(
-                f"grad can be implicitly created only for scalar outputs, got shape {list(t.shape)}"
+                f"grad can be implicitly created only for scalar outputs, got shape "
+                f"{list(t.shape)}. Reduce it first, e.g. .sum().backward(), or pass gradient=."
             )
         if t._array.dtype.kind == "c":
             raise RuntimeError(
@@ -485,7 +486,8 @@ def roots_of(tensors: Sequence[Tensor], grads: Sequence[Tensor | None], create_g
         e = edge(t)
         if e is None:
             raise RuntimeError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn"
+                f"element {i} of tensors does not require grad and does not have a grad_fn. Make "
+                "a leaf it depends on with requires_grad=True, and compute it outside no_grad."
             )
         roots.append((e, root_gradient(t, g, create_graph)))
     return roots

@@ -43,6 +43,10 @@ def draw(
     """
     if format not in ("dot", "svg"):
         raise ValueError(f'format must be "dot" or "svg", got {format!r}')
+    if not isinstance(value, (Tensor, Sequence, Mapping)):
+        raise TypeError(f"draw(): value must be a Tensor or several, not {type(value).__name__}")
+    if names is not None and not isinstance(names, Mapping):
+        raise TypeError(f"draw(): names must map names to tensors, not {type(names).__name__}")
     if isinstance(value, Mapping):
         results = dict(value)
     elif isinstance(value, Tensor):

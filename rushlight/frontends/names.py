@@ -105,7 +105,7 @@ def _refuse(module: ModuleType, alias: str, name: str) -> NoReturn:
     text = _missing(f"{alias}.{name}", frame)
     if frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
         raise ImportError(text, name=alias)
-    raise AttributeError(text, name=name, obj=module)
+    raise AttributeError(text)  # with name= and obj= Python would guess at another name
 
 
 def _missing(name: str, frame: FrameType | None) -> str:

@@ -288,13 +288,13 @@ def check_writable(t: Tensor, name: str) -> None:
         if t._history is LEAF:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation. "
-                f"[{name}_]"
+                f"Update it inside `with no_grad():`. [{name}_]"
             )
         base = t._base
         if base is not None and base._history is LEAF and t._history is VIEW:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place "
-                f"operation. [{name}_]"
+                f"operation. Update it inside `with no_grad():`. [{name}_]"
             )
         if base is not None and t._view is None and base.requires_grad:
             raise unrecorded_view(name)

@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.device import device
 from rushlight.errors import expected_tensor
 from rushlight.layouts import strided
@@ -47,7 +48,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     >>> rl.tensor([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
-    if self.requires_grad and not force:
+    if self.requires_grad and not force and local.state.grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

@@ -361,3 +361,13 @@ class TestChildren:
             subprocess.run([sys.executable, "-c", probe], check=True)
         """)
         assert run("script.py").stdout == "False\n"
+
+
+def test_a_program_that_asks_for_the_version_is_answered_as_by_pytorch(script, run):
+    script("""
+        import torch
+        assert int(torch.__version__.split(".")[0]) >= 2 and torch.version.__version__ >= "2"
+        torch.no_such
+    """)
+    done = run("script.py", status=1)
+    assert "torch.no_such is not in Rushlight 0." in done.stderr

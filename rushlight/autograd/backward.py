@@ -97,11 +97,12 @@ def grad(
     roots = roots_of(results, grads, create_graph)
     found = Backward(keep_graph, create_graph, targets, accumulate=False).run(roots)
     answer = []
-    for t, e in zip(wanted, targets, strict=True):
+    for i, (t, e) in enumerate(zip(wanted, targets, strict=True)):
         g = found.get(e)
         if g is None and not allow_unused:
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. "
+                f"One of the differentiated Tensors (index {i}) appears to not have been used in "
+                "the graph. "
                 "Set allow_unused=True if this is the desired behavior."
             )
         if g is None and materialize_grads:

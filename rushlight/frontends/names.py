@@ -19,6 +19,7 @@ from types import FrameType, ModuleType
 from typing import NoReturn
 
 PACKAGES = {"torch": "rushlight"}  # the most specific of ours first
+SERVED_VERSION = "2.13.0"  # what a served program reads as torch.__version__, to choose its way by
 CHILD_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
 CHILD_VARIABLE = "RUSHLIGHT_SERVES"
 IMPORT_MACHINERY = ("<frozen importlib", os.path.dirname(importlib.__file__))
@@ -68,6 +69,8 @@ def served(name: str) -> str | None:
 class Importer(MetaPathFinder, Loader):
     """Finder and loader of the served names."""
 
+    version = ""  # ours, which the served one stands before
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -89,6 +92,10 @@ class Importer(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         # The import system returns what it finds in sys.modules afterwards: our own module.
         sys.modules[module.__name__] = importlib.import_module(str(native(module.__name__)))
+        if not self.version:
+            ours, told = vars(sys.modules["rushlight"]), vars(sys.modules["rushlight.version"])
+            self.version = ours["__version__"]
+            ours["__version__"] = told["__version__"] = SERVED_VERSION
         for name, loaded in list(sys.modules.items()):
             alias = served(name)
             if alias is not None:
@@ -112,4 +119,5 @@ def _missing(name: str, frame: FrameType | None) -> str:
     while frame is not None and frame.f_code.co_filename.startswith(IMPORT_MACHINERY):
         frame = frame.f_back
     place = f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame is not None else ""
-    return f"{name} is not in Rushlight {sys.modules['rushlight'].__version__}{place}"
+    version = importer.version or sys.modules["rushlight"].__version__
+    return f"{name} is not in Rushlight {version}{place}"

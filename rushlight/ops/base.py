@@ -31,6 +31,7 @@ from rushlight.autograd.tape import (
     steps,
 )
 from rushlight.errors import user_line
+from rushlight.layouts import OutOfMemoryError
 from rushlight.ops.samples import Fails, S
 from rushlight.tensor import LEAF, VIEW, Tensor, install, new, wrap
 
@@ -122,11 +123,17 @@ class Op:
         state = local.state
         if len(operands) == 1:
             x = operands[0]
-            y = state.run(self.eager, x._array, **attrs)
+            try:
+                y = state.run(self.eager, x._array, **attrs)
+            except MemoryError as error:
+                raise OutOfMemoryError(f"{self.name}(): {error}") from None
             recording = x._history is not None and state.grad and self.differentiable
         else:
             arrays = [t._array if isinstance(t, Tensor) else t for t in operands]
-            y = state.run(self.eager, *arrays, **attrs)
+            try:
+                y = state.run(self.eager, *arrays, **attrs)
+            except MemoryError as error:
+                raise OutOfMemoryError(f"{self.name}(): {error}") from None
             recording = state.grad and self.differentiable and any_tracked(operands)
         if type(y) is tuple:
             results = tuple([wrap(part) for part in y])
@@ -233,6 +240,7 @@ def publish(op: Op) -> None:
     call = op.call
     call.__name__ = op.name
     call.__qualname__ = op.name
+    call.__module__ = f"rushlight.{op.namespace}" if op.namespace else "rushlight"  # for pickle
     call.__doc__ = op.docstring
     if op.full_name in registry:
         raise TypeError(f"two ops are called {op.full_name}")

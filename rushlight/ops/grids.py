@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from operator import index
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import errors as messages
-from rushlight.layouts import whole
+from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Size, Tensor, wrap
@@ -193,8 +194,11 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return ops.empty(0, dtype=x.dtype)
+    n = x._array.size
+    count = math.comb(n + r - 1, r) if with_replacement and n else math.comb(n, r)
+    shape_of("combinations", (count, r), np.dtype(np.int64))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = np.array(list(choose(range(x._array.size), r)), np.int64).reshape(-1, r)
+    rows = np.array(list(choose(range(n), r)), np.int64).reshape(-1, r)
     return x.index_select(0, wrap(rows.ravel())).reshape(rows.shape)
 
 

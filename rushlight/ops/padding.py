@@ -196,7 +196,7 @@ def pad(
     ``"circular"`` (from the opposite end); the last three pad the last 1, 2 or 3 dimensions of
     tensors with one or two dimensions more.
 
-    >>> rl.nn.functional.pad(rl.tensor([[1, 2, 3]]), (1, 2), mode="reflect")
+    >>> pad(rl.tensor([[1, 2, 3]]), (1, 2), mode="reflect")
     tensor([[2, 1, 2, 3, 2, 1]])
     """
     x = need_tensor("pad", input)

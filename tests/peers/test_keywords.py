@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 import rushlight
 from tests.peers.programs import outcome
+
+torch = pytest.importorskip("torch")
 
 CALLS = """
 torch.swapaxes(x, axis0=0, axis1=1)

@@ -427,7 +427,13 @@ def tensor_argument(name: str, value: Any, argument: str = "input", position: in
 
 OURS = frozenset(Tensor.__annotations__)
 
+def is_inference(self: Tensor) -> bool:
+    """False: tensors made in ``inference_mode`` are ordinary ones here."""
+    return False
+
+
 METHODS: dict[str, Callable[..., Any]] = {
+    "is_inference": is_inference,
     "__array__": array,
     "__array_wrap__": array_wrap,
     "__bool__": to_bool,

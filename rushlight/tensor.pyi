@@ -657,6 +657,8 @@ class Tensor:
         """Whether the elements are spread over several processes: False."""
     def is_floating_point(self) -> builtins.bool:
         """Whether the elements are of a floating-point type."""
+    def is_inference(self) -> builtins.bool:
+        """False: tensors made in ``inference_mode`` are ordinary ones here."""
     @property
     def is_leaf(self) -> builtins.bool:
         """Whether it was made by the user rather than by a recorded op."""

@@ -10,10 +10,13 @@ import pytest
 import rushlight
 
 TESTS = Path(__file__).parent / "tests"
+PACKAGE = Path(__file__).parent / "rushlight"
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Only our own modules, not the helpers of tests, are searched for examples."""
+    if collection_path == PACKAGE / "__init__.py":
+        return True  # its functions are the ops', whose examples are found in their own modules
     helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
     return True if helper and TESTS in collection_path.parents else None
 

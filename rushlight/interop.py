@@ -427,6 +427,7 @@ def tensor_argument(name: str, value: Any, argument: str = "input", position: in
 
 OURS = frozenset(Tensor.__annotations__)
 
+
 def is_inference(self: Tensor) -> bool:
     """False: tensors made in ``inference_mode`` are ordinary ones here."""
     return False

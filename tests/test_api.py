@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import pickle
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
+from rushlight.ops import registry
 
 with (Path(__file__).parent / "data" / "torch_usage.csv").open() as file:
     USED = {row["symbol"]: row["keywords"].split() for row in csv.DictReader(file)}
@@ -42,3 +44,9 @@ def test_a_keyword_that_programs_use_is_taken(symbol: str, keyword: str) -> None
         function(rl.ones(2, 3), **{"axis": 0} | {keyword: NUMPY_NAMES[keyword]})
     else:
         assert keyword in inspect.signature(function).parameters
+
+
+def test_public_ops_survive_pickling() -> None:
+    for name, op in registry.items():
+        if op.function and not op.namespace.startswith("nn"):
+            assert pickle.loads(pickle.dumps(op.call)) is op.call, name

@@ -238,9 +238,11 @@ def snake(name: str) -> str:
 def publish(op: Op) -> None:
     """Gives an op its names: function, method, in-place variant, aliases."""
     call = op.call
+    renamed = "<locals>" in call.__qualname__ or call.__name__ != op.name
     call.__name__ = op.name
     call.__qualname__ = op.name
-    call.__module__ = f"rushlight.{op.namespace}" if op.namespace else "rushlight"  # for pickle
+    if renamed or op.namespace:  # pickle looks for it where users find it
+        call.__module__ = f"rushlight.{op.namespace}" if op.namespace else "rushlight"
     call.__doc__ = op.docstring
     if op.full_name in registry:
         raise TypeError(f"two ops are called {op.full_name}")

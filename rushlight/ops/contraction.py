@@ -14,7 +14,7 @@ from rushlight.autograd.modes import local
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, install, new, wrap
+from rushlight.tensor import Tensor, install, new
 
 ndarray = np.ndarray
 
@@ -424,13 +424,11 @@ def vector_matmul(a: Tensor, b: Tensor, n: int, m: int) -> Tensor:
 
 
 def matmul_operator(a: Tensor, b: Any) -> Any:
-    if isinstance(b, np.ndarray):
-        b = wrap(b)
     return matmul(a, b) if isinstance(b, Tensor) else NotImplemented
 
 
 def matmul_reflected(b: Tensor, a: Any) -> Any:
-    return matmul(wrap(a), b) if isinstance(a, np.ndarray) else NotImplemented
+    return matmul(a, b) if isinstance(a, Tensor) else NotImplemented
 
 
 install(__matmul__=matmul_operator, __rmatmul__=matmul_reflected)

@@ -298,8 +298,6 @@ class Binary(Elementwise, abstract=True):
         elif isinstance(b, Tensor) and isinstance(a, NUMBER):
             kind = scalar_kind(b._array, a)
             return self.finish(a, b, number(a, kind), cast(b._array, kind), kind)
-        if isinstance(a, ndarray) or isinstance(b, ndarray):
-            return self.binary(*[wrap(x) if isinstance(x, ndarray) else x for x in (a, b)])
         return NotImplemented
 
     def finish(self, a: Any, b: Any, x: ndarray, y: ndarray, kind: np.dtype) -> Tensor:

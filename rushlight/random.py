@@ -79,8 +79,9 @@ def whole_seed(seed: Any) -> int:
     """A seed as an int: numbers and 0-d tensors are taken, as PyTorch does."""
     try:
         return int(seed)
-    except (TypeError, ValueError):
-        raise TypeError(f"manual_seed(): the seed must be an int, not {kind(seed)}") from None
+    except (TypeError, ValueError) as error:
+        message = f"manual_seed(): the seed must be an int, not {kind(seed)}"
+        raise type(error)(message) from None
 
 
 def seed() -> int:

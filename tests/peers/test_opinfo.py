@@ -20,6 +20,7 @@ RECORDS = {full_name(r): r for r in records([])}
 PRESENT = {name: r for name, r in RECORDS.items() if ours(r) is not None and compared(r)}
 
 
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns of its own deprecated names
 @pytest.mark.parametrize("name", PRESENT)
 def test_record(name: str, record_property: pytest.RecordProperty) -> None:
     record_property("category", category(PRESENT[name]))

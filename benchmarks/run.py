@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from workloads import WORKLOADS
@@ -18,6 +19,7 @@ from workloads import WORKLOADS
 HERE = Path(__file__).parent
 PEERS = ("torch",)
 ROUNDS = 7
+REST_SECONDS = 0.4  # the threads of the one before spin for a while after their last call
 IMPORT_GOAL = 0.15
 
 
@@ -56,6 +58,7 @@ def measure(workers: list[Worker], workload: str) -> dict[str, float]:
     best = {w.framework: float("inf") for w in workers}
     for round_number in range(ROUNDS):
         for worker in workers:
+            time.sleep(REST_SECONDS)
             best[worker.framework] = min(best[worker.framework], worker.time(workload))
             share = (round_number + 1) / ROUNDS
             bar = "█" * round(20 * share)

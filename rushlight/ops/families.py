@@ -134,12 +134,13 @@ class Unary(Elementwise, abstract=True):
             t = new(Tensor)
             t._array = y if type(y) is ndarray else asarray(y)
             history = input._history
-            if history is not None and differentiable and local.state.grad:
+            if history is not None and differentiable:
+                state = local.state
                 if history is LEAF:
                     history = input
                 elif history is VIEW:
                     history = edge(input)
-                if history is not None:
+                if history is not None and state.grad:
                     plan = plans.get(ONE)
                     if plan is None:
                         plan = plans[ONE] = Plan(op, ONE)
@@ -158,7 +159,7 @@ class Unary(Elementwise, abstract=True):
                     if plan.keep_output:
                         shared = t._counter = Counter()
                         node.outputs = (t._array, shared, 0)
-                    if local.state.anomaly:
+                    if state.anomaly:
                         node.where = user_line()
             return t if out is None else into(out, t)
 

@@ -67,8 +67,19 @@ def program(seed: int) -> tuple[Any, Any]:
     return leaves, totals
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(300, 6000, 300))
+def test_many_random_views_and_writes(block: int) -> None:
+    for seed in range(block, block + 300):
+        check_program(seed)
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_random_views_and_writes(seed: int) -> None:
+    check_program(seed)
+
+
+def check_program(seed: int) -> None:
     (theirs, ours), totals = program(seed)
     (a,) = torch.autograd.grad(totals[0], theirs, create_graph=True)
     (b,) = rl.autograd.grad(totals[1], ours, create_graph=True)

@@ -1,8 +1,10 @@
-"""What pytest collects, the mark of the comparisons with PyTorch, the names in examples."""
+"""What pytest collects, the comparisons with PyTorch and their counts, the names in examples."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -30,3 +32,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def names_in_examples(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace.update(rl=rushlight, np=numpy)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many of PyTorch's OpInfo records pass, by category; here, so that xdist finds it."""
+    passed: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    samples: Counter[str] = Counter()
+    gradients: Counter[str] = Counter()
+    by_double: Counter[str] = Counter()
+    for state, counts in (("passed", passed), ("failed", failed)):
+        for report in terminalreporter.stats.get(state, []):
+            properties = dict(getattr(report, "user_properties", ()))
+            if "category" in properties:
+                counts[properties["category"]] += 1
+                samples[properties["category"]] += properties.get("samples", 0)
+                gradients[properties["category"]] += properties.get("gradients", 0)
+                by_double[properties["category"]] += properties.get("by_double", 0)
+    if not passed and not failed:
+        return
+    terminalreporter.section("OpInfo records that exist here")
+    for name in sorted(set(passed) | set(failed)):
+        terminalreporter.write_line(
+            f"{name:28} {passed[name]:4} pass, {failed[name]:3} fail, "
+            f"{samples[name]:6} samples, {gradients[name]:6} gradients, "
+            f"{by_double[name]:4} settled by float64"
+        )
+    terminalreporter.write_line(
+        f"{'all':28} {sum(passed.values()):4} pass, {sum(failed.values()):3} fail"
+    )

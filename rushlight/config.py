@@ -22,7 +22,6 @@ class Config:
     deterministic_warn_only: bool = False  # and its warn_only
     float32_matmul_precision: str = "highest"  # what set_float32_matmul_precision was told
     keep_memory: bool = _flag("keep_memory", True)  # freed arrays stay with the process
-    warn_on_resize: bool = _flag("warn_on_resize", True)  # out= of the wrong size is resized
 
 
 config = Config()

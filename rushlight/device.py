@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight.errors import kind
+
 _KNOWN = ("cpu", "cuda", "mps", "xpu", "meta", "xla", "opencl", "vulkan", "hpu", "mtia")
 
 
@@ -34,7 +36,7 @@ class device:  # noqa: N801 - PyTorch's spelling
             self.type, self.index = "cuda", device
             return
         if not isinstance(device, str):
-            raise TypeError(f"device(): expected a string, got {type_name(device)}")
+            raise TypeError(f"device(): expected a string, got {kind(device)}")
         name, colon, number = device.partition(":")
         if name not in _KNOWN:
             raise RuntimeError(
@@ -73,10 +75,6 @@ class device:  # noqa: N801 - PyTorch's spelling
 
     def __exit__(self, *exception: object) -> None:
         return None
-
-
-def type_name(value: object) -> str:
-    return type(value).__name__
 
 
 cpu = device("cpu")

@@ -13,7 +13,7 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import Node, Plan, edge, next_sequence, version
 from rushlight.errors import user_line
-from rushlight.ops.base import Op, broadcastable, composite, into, need_tensor, ops, registry
+from rushlight.ops.base import Op, composite, into, is_expandable, need_tensor, ops, registry
 from rushlight.ops.contraction import (
     check_batches,
     conjugated,
@@ -176,7 +176,7 @@ def stranger(input: Any, weight: Any, bias: Any) -> TypeError:
 
 def check_expandable(bias: Tensor, shape: tuple[int, ...]) -> None:
     """An error unless ``bias`` broadcasts to ``shape``."""
-    if not broadcastable(bias._array.shape, shape):
+    if not is_expandable(bias._array.shape, shape):
         bias.expand(shape)
 
 

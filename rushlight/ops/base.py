@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import errors as messages
+from rushlight.autograd.engine import is_expandable
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import (
     Node,
@@ -340,7 +341,7 @@ def overwrite(t: Tensor, y: Tensor, source: Tensor | None = None) -> Tensor:
     """
     target, value = t._array, y._array
     if value.shape != target.shape:
-        if not broadcastable(value.shape, target.shape):
+        if not is_expandable(value.shape, target.shape):
             raise RuntimeError(
                 f"output with shape {list(target.shape)} doesn't match the broadcast shape "
                 f"{list(value.shape)}"
@@ -368,12 +369,6 @@ def overwrite(t: Tensor, y: Tensor, source: Tensor | None = None) -> Tensor:
 def can_store(y: Tensor, t: Tensor) -> bool:
     source, target = y.dtype, t.dtype
     return target.category >= source.category and (target.category > 0 or source.category == 0)
-
-
-def broadcastable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    if len(shape) > len(target):
-        return False
-    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target), strict=False))
 
 
 def touched(t: Tensor) -> None:

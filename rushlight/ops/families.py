@@ -25,9 +25,9 @@ from rushlight.errors import user_line
 from rushlight.ops.base import (
     Op,
     any_tracked,
-    broadcastable,
     in_place,
     into,
+    is_expandable,
     record,
     touched,
     unrecorded,
@@ -209,7 +209,7 @@ class Binary(Elementwise, abstract=True):
             if direct and untracked and usual and not options:
                 y = other._array if isinstance(other, Tensor) else np.array(other, x.dtype)
                 if y.dtype is x.dtype and kernels[x.dtype] is eager and x.flags.writeable:
-                    if broadcastable(y.shape, x.shape):
+                    if is_expandable(y.shape, x.shape):
                         state.run(eager, x, y, out=x)
                         touched(self)
                         return self

@@ -13,9 +13,9 @@ from rushlight.dtypes import int8, int64
 from rushlight.kernels.casting import cast, checked
 from rushlight.ops.base import (
     any_tracked,
-    broadcastable,
     check_writable,
     composite,
+    is_expandable,
     need_tensor,
     ops,
     registry,
@@ -83,7 +83,7 @@ class Copy(Overwrite):
         if not isinstance(src, Tensor):
             src = wrap(src) if isinstance(src, NUMBER) else need_tensor("copy_", src, "src", 2)
         target, shape = input._array.shape, src._array.shape
-        if shape != target and not broadcastable(shape, target):
+        if shape != target and not is_expandable(shape, target):
             raise uncopyable(target, shape)
         return (input, src), {}
 

@@ -28,7 +28,7 @@ def several(tensors: tuple[Any, ...]) -> Sequence[Any]:
     method=False,
     samples=[S((2, 1), (3,)), S((2, 3), 3, ()), S()],
     errors=[
-        Fails(RuntimeError, r"length 4 at -1! .* broadcastable to \[2, 3\]", (2, 3), (4,)),
+        Fails(RuntimeError, r"length 4 at -1! .* is_expandable to \[2, 3\]", (2, 3), (4,)),
         Fails(ValueError, "a dimension with negative length", (-1,)),
         Fails(TypeError, "sizes must be ints or tuples of ints, not float", 2.5),
     ],
@@ -56,7 +56,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
                 raise RuntimeError(
                     f"Attempting to broadcast a dimension of length {sizes[k]} at {k}! "
                     f"Mismatching argument at index {i} had {shape}; but expected shape should "
-                    f"be broadcastable to {common}"
+                    f"be is_expandable to {common}"
                 )
             if sizes[k] != 1:
                 common[k] = sizes[k]

@@ -1,6 +1,8 @@
 """Rushlight: tensors and automatic differentiation as PyTorch users know them."""
 
+import importlib
 from math import e, inf, nan, pi
+from typing import Any
 
 from rushlight import (
     accelerator,
@@ -123,6 +125,16 @@ half, float, double, cfloat, cdouble = float16, float32, float64, complex64, com
 fill_, zero_, resize_as_ = Tensor.fill_, Tensor.zero_, Tensor.resize_as_
 detach, detach_ = Tensor.detach, Tensor.detach_
 newaxis = None
+
+# Packages that are loaded when first asked for: a program that only calculates starts sooner.
+_LATER = ("nn", "optim", "utils", "vision")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(_ops).items() if callable(op)})

@@ -23,6 +23,7 @@ from torch.testing._internal.opinfo.core import DecorateInfo, OpInfo
 if __name__ == "__main__":
     sys.path.insert(0, ".")
 import rushlight as rl
+from rushlight.nn import functional
 
 DTYPES = {
     torch.float32: rl.float32,
@@ -106,8 +107,6 @@ def translate_function(function: Any) -> Any:
 
 def rebuild(function: types.FunctionType) -> Any:
     """A helper of PyTorch's tests with ``torch`` meaning ``rushlight`` inside it."""
-    if not hasattr(rl, "nn") and {"nn", "F"} & set(function.__code__.co_names):
-        return None
     cells = []
     for cell in function.__closure__ or ():
         value = cell.cell_contents
@@ -116,7 +115,6 @@ def rebuild(function: types.FunctionType) -> Any:
             if value is None:
                 return None
         cells.append(types.CellType(value))
-    functional = getattr(getattr(rl, "nn", None), "functional", None)
     names = {"torch": rl, "F": functional, "wrapper_set_seed": with_seed}
     scope = {**function.__globals__, **names}
     twin = types.FunctionType(

@@ -1,10 +1,13 @@
 """The functions of networks: ``rl.nn.functional``, by custom ``F``.
 
 >>> import rushlight.nn.functional as F
->>> F.relu(rl.tensor([-1.0, 2.0]))
-tensor([0., 2.])
+>>> F.linear(rl.ones(1, 3), rl.ones(2, 3))
+tensor([[3., 3.]])
 """
 
-from rushlight.ops import ops
+from rushlight.ops import (  # noqa: F401 - importing a family registers its functions
+    linear,
+    ops,
+)
 
 globals().update(vars(ops.__dict__["nn.functional"]))

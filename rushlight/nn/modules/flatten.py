@@ -1,0 +1,5 @@
+"""Layers that change the shape alone."""
+
+from rushlight.nn.shape import Flatten, Unflatten
+
+__all__ = ["Flatten", "Unflatten"]

@@ -8,6 +8,7 @@ tensor([[3., 3.]])
 from rushlight.ops import (  # noqa: F401 - importing a family registers its functions
     linear,
     ops,
+    regression_losses,
 )
 
 globals().update(vars(ops.__dict__["nn.functional"]))

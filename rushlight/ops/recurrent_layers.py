@@ -1,0 +1,219 @@
+"""A recurrent layer in one direction, over all steps of its sequences, as one op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.backward import grad
+from rushlight.autograd.modes import local
+from rushlight.kernels import recurrent as kernels
+from rushlight.ops.base import Op, ops, registry
+from rushlight.ops.contraction import mixed
+from rushlight.tensor import Tensor
+
+Spans = kernels.Spans
+Weights = Sequence[Tensor | None]
+
+
+class RecurrentLayer(Op, abstract=True):
+    """One layer in one direction: from inputs (rows, features) and first states to all outputs.
+
+    ``sizes`` says how many rows each step has, one for each sequence that takes part in it. The
+    results are the outputs, the last states, and what ``backward`` reads. ``step`` is one step
+    written with ops: where a gradient is itself recorded, it is that of the loop over ``step``.
+    """
+
+    function = method = False
+    operands = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
+    differentiable = (0, 1)
+    states = 1
+
+    def forward(self, steps: Spans, *operands: Any) -> tuple[np.ndarray, ...]:
+        """The kernel."""
+        raise NotImplementedError
+
+    def backward(self, steps: Spans, g: Any, y: Any, *operands: Any) -> Any:
+        """The gradients of (W x + b) and (W h + b), all h, and makers of the other gradients."""
+        raise NotImplementedError
+
+    def step(self, x: Tensor, *operands: Any) -> tuple[Tensor, ...]:
+        """The next states."""
+        raise NotImplementedError
+
+    def check(self, x: Tensor, states: Sequence[Tensor], weights: Weights, **attrs: Any) -> Any:
+        w_ih, w_hh = weights[:2]
+        for t in (*states, *weights):
+            if t is not None and t._array.dtype is not x._array.dtype:
+                raise mixed(self.name.removesuffix("_layer"), x._array, t._array)
+        if x.shape[1] != w_ih.shape[1]:
+            raise RuntimeError(
+                f"input has inconsistent input_size: got {x.shape[1]} expected {w_ih.shape[1]}"
+            )
+        sizes = [w_hh.shape[1], w_hh.shape[0] // 4]
+        for k, (state, size) in enumerate(zip(states, sizes, strict=False)):
+            if state.shape[0] != attrs["sizes"][0]:
+                raise RuntimeError(
+                    f"Input batch size {attrs['sizes'][0]} doesn't match hidden{k} batch size "
+                    f"{state.shape[0]}"
+                )
+            if state.shape[1] != size:
+                raise RuntimeError(
+                    f"hidden{k} has inconsistent hidden_size: got {state.shape[1]}, expected {size}"
+                )
+        return (x, *states, *weights), attrs
+
+    def eager(self, *operands, sizes, reverse):
+        results = self.forward(kernels.spans(sizes, reverse), *map(single, operands))
+        kind = operands[0].dtype
+        if kind in dtypes.HALF:
+            public = [r.astype(kind) for r in results[: 1 + self.states]]
+            return (*public, *results[1 + self.states :])
+        return results
+
+    def vjp(self, g, y, *operands, **attrs):
+        named = zip(self.operands, operands, strict=True)
+        wanted = {name: t for name, t in named if t is not None and t.requires_grad}
+        if local.state.grad:
+            found = self.recorded_gradients(g, operands, wanted, attrs)
+        else:
+            attrs = {"layer": self, "wanted": tuple(wanted), **attrs}
+            found = recurrent_gradient.apply((*g, *y, *operands), attrs)
+        gradients = dict(zip(wanted, found, strict=True))
+        return tuple([gradients.get(name) for name in self.operands])
+
+    def recorded_gradients(
+        self, g: Any, operands: Any, wanted: dict[str, Tensor], attrs: dict[str, Any]
+    ) -> Sequence[Tensor | None]:
+        """The gradients of the loop over ``step``; twins tell equal operands apart."""
+        twins = {name: t.view_as(t) for name, t in wanted.items()}
+        given = [twins.get(name, t) for name, t in zip(self.operands, operands, strict=True)]
+        pairs = zip(self.loop(*given, **attrs), g, strict=True)
+        roots, starts = zip(*[(t, s) for t, s in pairs if t.requires_grad], strict=True)
+        return grad(roots, list(twins.values()), starts, create_graph=True, allow_unused=True)
+
+    def loop(self, x: Tensor, *operands: Any, sizes: Any, reverse: bool) -> tuple[Tensor, ...]:
+        """What the kernel computes, step by step."""
+        states, weights = operands[: self.states], operands[self.states :]
+        outputs: list[Any] = list(x.split(sizes))
+        steps = reversed(range(len(sizes))) if reverse else range(len(sizes))
+        for t in steps:
+            n = sizes[t]
+            after = self.step(outputs[t], *[s[:n] for s in states], *weights)
+            outputs[t] = after[0]
+            states = [ops.cat((new, old[n:])) for new, old in zip(after, states, strict=True)]
+        return (ops.cat(outputs), *states)
+
+
+class RecurrentGradient(Op):
+    """The gradients of the ``wanted`` operands of a recurrent layer, not to be recorded."""
+
+    function = method = differentiable = False
+
+    def check(self, *operands: Any, **attrs: Any) -> Any:
+        return operands, attrs
+
+    def eager(self, *arrays, layer, wanted, sizes, reverse):
+        arrays = [single(a) for a in arrays]
+        first, last = 1 + layer.states, len(arrays) - len(layer.operands)
+        g, y, operands = arrays[:first], arrays[first:last], arrays[last:]
+        steps = kernels.spans(sizes, reverse)
+        inner, outer, before, makers = layer.backward(steps, g, y, *operands)
+        x, w_ih = operands[0], operands[first]
+        makers |= {
+            "x": lambda: inner.dot(w_ih),
+            "w_ih": lambda: inner.T.dot(x),
+            "w_hh": lambda: outer.T.dot(before),
+            "b_ih": lambda: np.add.reduce(inner, 0),
+            "b_hh": lambda: np.add.reduce(outer, 0),
+        }
+        return tuple([makers[name]() for name in wanted])
+
+
+recurrent_gradient = registry["recurrent_gradient"]
+
+
+def single(array: Any) -> Any:
+    """A half-precision array in float32, in which it is computed with; others as they are."""
+    return array.astype(np.float32) if array is not None and array.dtype in dtypes.HALF else array
+
+
+def added(a: Any, b: Any) -> Any:
+    """The sum of two arrays of which either may be None."""
+    return b if a is None else a if b is None else a + b
+
+
+class RnnTanhLayer(RecurrentLayer):
+    """h' = tanh(W x + b + W h + b)."""
+
+    relu = False
+
+    def forward(self, steps, x, h, w_ih, w_hh, b_ih, b_hh):
+        return kernels.rnn(x, h, w_ih, w_hh, added(b_ih, b_hh), steps, self.relu)
+
+    def backward(self, steps, g, y, x, h, w_ih, w_hh, b_ih, b_hh):
+        dz, dh = kernels.rnn_gradient(*g, y[0], w_hh, steps, self.relu)
+        return dz, dz, y[2], {"h": lambda: dh}
+
+    def step(self, x, h, w_ih, w_hh, b_ih, b_hh):
+        z = ops.linear(x, w_ih, b_ih) + ops.linear(h, w_hh, b_hh)
+        return (z.relu() if self.relu else z.tanh(),)
+
+
+class RnnReluLayer(RnnTanhLayer):
+    """h' = relu(W x + b + W h + b)."""
+
+    relu = True
+
+
+class LstmLayer(RecurrentLayer):
+    """i, f, g, o = σ, σ, tanh, σ of W x + b + W h + b;  c' = f c + i g;  h' = o tanh(c').
+
+    With ``w_hr`` the state h' is multiplied by it.
+    """
+
+    operands = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh", "w_hr")
+    differentiable = (0, 1, 2)
+    states = 2
+
+    def forward(self, steps, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
+        return kernels.lstm(x, h, c, w_ih, w_hh, added(b_ih, b_hh), w_hr, steps)
+
+    def backward(self, steps, g, y, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
+        _, _, _, gates, tanh_c, h_before, c_before = y
+        dz, dh, dc, dr = kernels.lstm_gradient(*g, gates, tanh_c, c_before, w_hh, w_hr, steps)
+        o = kernels.split(gates, 4)[3]
+        makers = {"h": lambda: dh, "c": lambda: dc, "w_hr": lambda: dr.T.dot(o * tanh_c)}
+        return dz, dz, h_before, makers
+
+    def step(self, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
+        z = ops.linear(x, w_ih, b_ih) + ops.linear(h, w_hh, b_hh)
+        i, f, g, o = z.chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        return h if w_hr is None else ops.linear(h, w_hr), c
+
+
+class GruLayer(RecurrentLayer):
+    """r, z = σ of W x + b + W h + b;  n = tanh(W x + b + r (W h + b));  h' = (1 - z) n + z h."""
+
+    def forward(self, steps, x, h, w_ih, w_hh, b_ih, b_hh):
+        return kernels.gru(x, h, w_ih, w_hh, b_ih, b_hh, steps)
+
+    def backward(self, steps, g, y, x, h, w_ih, w_hh, b_ih, b_hh):
+        _, _, gates, inner, before = y
+        dx, dz, dh = kernels.gru_gradient(*g, gates, inner, before, w_hh, steps)
+        return dx, dz, before, {"h": lambda: dh}
+
+    def step(self, x, h, w_ih, w_hh, b_ih, b_hh):
+        r, z, n = ops.linear(x, w_ih, b_ih).chunk(3, 1)
+        hr, hz, hn = ops.linear(h, w_hh, b_hh).chunk(3, 1)
+        n = (n + (r + hr).sigmoid() * hn).tanh()
+        return (n + (z + hz).sigmoid() * (h - n),)
+
+
+RNN_TANH, RNN_RELU = registry["rnn_tanh_layer"], registry["rnn_relu_layer"]
+LSTM, GRU = registry["lstm_layer"], registry["gru_layer"]

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.kernels import special as kernels
+from rushlight.kernels.activation import elu
 from rushlight.kernels.select import at_least, choose
-from rushlight.ops.base import axis, composite, need_tensor, ops
+from rushlight.kernels.summation import add_up
+from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, unary_samples
@@ -21,6 +24,36 @@ ZERO = {kind.numpy: np.zeros((), kind.numpy) for kind in dtypes.ALL}
 ONE = {kind: np.ones((), kind) for kind in ZERO}
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not float", 1.5)
+
+
+class Tie(Op):
+    """``g``, with a derivative by ``x`` that is zero everywhere.
+
+    The slope of a piecewise linear function depends on ``x``, if only at its kinks: so it is
+    recorded, as in PyTorch, and second derivatives are zeros rather than missing.
+    """
+
+    function = method = False
+
+    def check(self, g: Tensor, x: Tensor) -> Any:
+        return (g, x), {}
+
+    def eager(self, g, x):
+        return g
+
+    def vjp_g(self, g, _y, _g, _x):
+        return g
+
+    def vjp_x(self, g, _y, _g, _x):
+        return ops.zeros_like(g)
+
+
+def tied(g: Any, x: Any) -> Any:
+    """``g``, recorded as depending on ``x`` if anything is recorded."""
+    return tie(g, x) if isinstance(g, Tensor) and local.state.grad else g
+
+
+tie = registry["tie"].call
 
 
 class Relu(Unary):
@@ -44,7 +77,7 @@ class Relu(Unary):
         return at_least(x, ZERO[x.dtype])
 
     def vjp(self, g, y, _x):
-        return cleared(y <= 0, g)
+        return tied(masked(y != 0, g), y)  # NaN counts as positive, as in PyTorch
 
 
 class Sigmoid(Unary):
@@ -116,7 +149,7 @@ class Softmax(Formula):
     def eager(self, x, *, dim):
         y = above_maximum(x, dim)
         np.exp(y, y)
-        y /= np.add.reduce(y, dim, keepdims=True)
+        y /= add_up(y, dim, keepdim=True)
         return y
 
     def vjp(self, g, y, _x, *, dim):
@@ -143,7 +176,7 @@ class LogSoftmax(Formula):
 
     def eager(self, x, *, dim):
         y = above_maximum(x, dim)
-        y -= np.log(np.add.reduce(np.exp(y), dim, keepdims=True))
+        y -= np.log(add_up(np.exp(y), dim, keepdim=True))
         return y
 
     def vjp(self, g, y, _x, *, dim):
@@ -184,7 +217,7 @@ class Threshold(Formula):
         return choose(x <= threshold, np.array(value, x.dtype), x)
 
     def vjp(self, g, _y, x, *, threshold, value):
-        return cleared(x <= threshold, g)
+        return tied(cleared(x <= threshold, g), x)
 
 
 class Hardshrink(Formula):
@@ -206,7 +239,7 @@ class Hardshrink(Formula):
         return choose(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
 
     def vjp(self, g, _y, x, *, lambd):
-        return masked(x.abs() > lambd, g)
+        return tied(cleared((x >= -lambd) & (x <= lambd), g), x)
 
 
 class Celu(Formula):
@@ -227,11 +260,16 @@ class Celu(Formula):
         return (need_tensor("celu", input),), {"alpha": alpha}
 
     def eager(self, x, *, alpha):
-        alpha = x.dtype.type(alpha)
-        return choose(x > 0, x, alpha * np.expm1(x / alpha))
+        return elu(x, alpha, rate=1 / alpha)
 
     def vjp(self, g, _y, x, *, alpha):
-        return ops.where(x > 0, g, g * (x / alpha).exp())
+        return elu_slope(g, x, alpha, rate=1 / alpha)
+
+
+def elu_slope(g: Tensor, x: Tensor, alpha: float, scale: float = 1.0, rate: float = 1.0) -> Tensor:
+    """``g`` times the derivative of ``scale * max(0, x) + alpha * (exp(rate * min(0, x)) - 1)``."""
+    decay = (x.clamp_max(0) * rate).exp()  # clamped, lest infinite slopes meet zeros
+    return ops.where(x > 0, g * scale, g * (alpha * rate) * decay)
 
 
 class Selu(Unary):
@@ -246,11 +284,10 @@ class Selu(Unary):
     samples = unary_samples()
 
     def eager(self, x):
-        scale = x.dtype.type(SELU_SCALE)
-        return choose(x > 0, scale * x, scale * x.dtype.type(SELU_ALPHA) * np.expm1(x))
+        return elu(x, SELU_ALPHA * SELU_SCALE, SELU_SCALE)
 
     def vjp(self, g, _y, x):
-        return ops.where(x > 0, g * SELU_SCALE, g * (SELU_SCALE * SELU_ALPHA) * x.exp())
+        return elu_slope(g, x, SELU_ALPHA * SELU_SCALE, SELU_SCALE)
 
 
 @composite(

@@ -138,7 +138,7 @@ def paths() -> dict[int, str]:
     spaces += [("fft.", torch.fft), ("special.", torch.special), ("masked.", torch.masked)]
     spaces += [("signal.windows.", torch.signal.windows), ("Tensor.", torch.Tensor)]
     for prefix, space in spaces:
-        for name in dir(space):
+        for name in sorted(dir(space), key=lambda n: n.startswith("_")):
             try:
                 found.setdefault(id(getattr(space, name)), prefix + name)
             except Exception:

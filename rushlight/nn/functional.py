@@ -6,8 +6,16 @@ tensor([[3., 3.]])
 """
 
 from rushlight.ops import (  # noqa: F401 - importing a family registers its functions
+    average_pooling,
+    classification_losses,
+    distances,
     linear,
+    margin_losses,
+    network_activations,
     ops,
+    pooling,
+    probability_losses,
+    recurrent,
     regression_losses,
 )
 

@@ -1,0 +1,415 @@
+"""Losses of labelled classes: negative log likelihoods and cross-entropies."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight import errors as messages
+from rushlight.kernels import cross_entropy as kernels
+from rushlight.ops.base import Op, composite, need_tensor, registry
+from rushlight.ops.loss_reduction import REDUCTIONS, chosen, reduced
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor
+
+INT64 = dtypes.int64.numpy
+
+
+def labels(*values: Any) -> T:
+    return T(values=list(values), dtype=dtypes.int64)
+
+
+def label(value: int) -> T:
+    return T(values=value, dtype=dtypes.int64)
+
+
+LABELLED = [
+    *(S(T(3, 4), labels(0, 3, 1), reduction=reduction) for reduction in REDUCTIONS),
+    S(T(3, 4), labels(0, 3, 1), T(4, low=0.5, grad=False)),
+    S(T(3, 4), labels(0, -100, 1), T(4, low=0.5, grad=False), reduction="none"),
+    S(T(3, 4), labels(0, 2, 1), ignore_index=2),
+    S(T(3, 4), labels(0, 2, 1), ignore_index=2, reduction="sum"),
+    S(T(2, 3, 4), labels([0, 2, 1, 1], [0, 0, 2, 1])),
+    S(T(2, 3, 2, 2), labels([[0, 2], [1, 1]], [[0, 0], [2, 1]]), reduction="none"),
+    S(T(4), label(2)),
+    S(T(4), label(2), reduction="none"),
+    S(T(3, 4), T(values=[0, 3, 1], dtype=dtypes.uint8)),
+    S(T(0, 4), T(0, dtype=dtypes.int64), reduction="sum"),
+]
+BAD_LABELS = [
+    Fails(IndexError, r"Target 7 is out of bounds\.", T(3, 4), labels(0, 7, 1)),
+    Fails(IndexError, r"Target -1 is out of bounds\.", T(3, 4), labels(0, -1, 1)),
+    Fails(IndexError, r"Target 9 is out of bounds\.", T(1, 3, 2), labels([9, 0])),
+    Fails(
+        ValueError,
+        r"input batch_size \(3\) to match target batch_size \(2\)",
+        T(3, 4),
+        labels(0, 1),
+    ),
+    Fails(
+        RuntimeError,
+        r"Expected target size \[2, 4\], got \[2, 3\]",
+        T(2, 3, 4),
+        labels([0, 1, 2], [0, 1, 2]),
+    ),
+    Fails(ValueError, "1D target must have size 1, but got target size: 2", T(4), labels(0, 1)),
+    Fails(RuntimeError, "Long or Byte, but got Int", T(2, 4), T(2, dtype=dtypes.int32)),
+    Fails(RuntimeError, r"for all 4 classes .* of shape: \[3\]", T(2, 4), labels(0, 1), T(3)),
+    Fails(ValueError, "average is not a valid value", T(2, 4), labels(0, 1), reduction="average"),
+    Fails(TypeError, r"'target' \(position 2\) must be Tensor, not list", T(2, 4), [0, 1]),
+    Fails(TypeError, "'weight' .* must be Tensor, not list", T(2, 4), labels(0, 1), [1.0] * 4),
+    Fails(
+        TypeError, "'ignore_index' must be int, not float", T(2, 4), labels(0, 1), ignore_index=1.5
+    ),
+]
+
+
+def labelled(
+    name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The operands of a loss of labelled classes, checked but for the labels themselves."""
+    x, t = input._array, target._array
+    if t.dtype is not INT64:
+        if target.dtype is not dtypes.uint8:
+            raise RuntimeError(
+                f"{name}: expected target dtype to be Long or Byte, but got "
+                f"{target.dtype.storage_name}"
+            )
+        target = target.to(dtypes.int64)
+    if x.ndim != 2 or t.shape != x.shape[:1]:
+        target = target.reshape(label_shape(x.shape, t.shape))
+    if x.dtype.kind != "f" and not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.storage_name}'")
+    if weight is not None:
+        check_weight(name, input, weight)
+    if type(ignore_index) is not int:
+        check_ignore_index(name, ignore_index)
+    return input, target, weight
+
+
+def label_shape(x: tuple[int, ...], t: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the labels of logits of shape ``x``, or the error that ``t`` does not fit."""
+    if not x:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if len(x) == 1:
+        if t not in ((), (1,)):
+            raise ValueError(
+                "For 1D input, 1D target must have size 1, but got target size: "
+                f"{t[0] if len(t) == 1 else list(t)}"
+            )
+        return ()
+    if t[:1] != x[:1]:
+        raise ValueError(
+            f"Expected input batch_size ({x[0]}) to match target batch_size "
+            f"({t[0] if t else 'none: the target is 0-d'})."
+        )
+    if t != x[:1] + x[2:]:
+        if len(x) == 2:
+            raise RuntimeError(
+                "0D or 1D target tensor expected, multi-target not supported: got target of shape "
+                f"{list(t)} for input of shape {list(x)}"
+            )
+        raise RuntimeError(f"Expected target size {[x[0], *x[2:]]}, got {list(t)}")
+    return t
+
+
+def check_weight(name: str, x: Tensor, weight: Any) -> None:
+    """An error unless ``weight`` has a number of the dtype of ``x`` for each class."""
+    w = need_constant(name, weight)
+    classes = x.shape[kernels.class_dim(x.ndim)]
+    if w.shape != (classes,):
+        raise wrong_weight(name, classes, w)
+    if w.dtype is not x.dtype:
+        raise RuntimeError(
+            f"{name}: expected scalar type {x.dtype.storage_name} for weight but found "
+            f"{w.dtype.storage_name}"
+        )
+
+
+def need_constant(name: str, weight: Any, argument: str = "weight", position: int = 3) -> Tensor:
+    """``weight`` if it is a tensor that wants no gradient, which it would not get."""
+    w = need_tensor(name, weight, argument, position)
+    if w.requires_grad:
+        raise RuntimeError(
+            f"The function '{name}' is not differentiable with respect to argument '{argument}'. "
+            "This input cannot have requires_grad True."
+        )
+    return w
+
+
+def wrong_weight(name: str, classes: int, weight: Tensor) -> RuntimeError:
+    return RuntimeError(
+        f"{name}: weight tensor should be defined either for all {classes} classes or no classes "
+        f"but got weight tensor of shape: {list(weight.shape)}"
+    )
+
+
+def check_ignore_index(name: str, ignore_index: Any) -> None:
+    try:
+        index(ignore_index)
+    except TypeError:
+        raise TypeError(
+            f"{name}(): argument 'ignore_index' must be int, not {messages.kind(ignore_index)}"
+        ) from None
+
+
+class LabelLoss(Op, abstract=True):
+    """-x at the labels, reduced; ``loss`` names the kernel, of ``x`` or of its log-softmax."""
+
+    function = method = False
+    differentiable = (0,)
+
+    def check(
+        self, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+    ) -> Any:
+        return (x, target, weight), {"reduction": reduction, "ignore_index": ignore_index}
+
+
+class PickedLoss(LabelLoss):
+    """-x at the labels, reduced; the share of each label in that, and the labels."""
+
+    def eager(self, x, target, weight, *, reduction, ignore_index):
+        if x.dtype in dtypes.HALF:
+            wide = self.eager(
+                x.astype(np.float32), target, weight, reduction=reduction, ignore_index=ignore_index
+            )
+            return wide[0].astype(x.dtype), *wide[1:]
+        return kernels.nll_loss(x, target, weight, reduction, ignore_index)
+
+    def vjp(self, g, y, _x, _target, _weight, *, reduction, ignore_index):
+        _, shares, labels = y
+        dim = kernels.class_dim(len(_x.shape))
+        if reduction == "none":
+            g = g.unsqueeze(dim)
+        slope = (g * -shares).expand(labels.shape)
+        return g.new_zeros(_x.shape).scatter_(dim, labels, slope), None, None
+
+
+picked_loss = registry["picked_loss"]
+picked_loss.node.__name__ = "NllLossBackward0"
+
+
+@composite(
+    namespace="nn.functional",
+    method=False,
+    samples=LABELLED,
+    errors=[
+        *BAD_LABELS,
+        Fails(ValueError, r"Expected 1 or more dimensions \(got 0\)", T(), label(0)),
+        Fails(NotImplementedError, "for 'Long'", T(2, 4, dtype=dtypes.int64), labels(0, 1)),
+    ],
+)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The negative log likelihood of the labelled classes: mean of -input[n, target[n]].
+
+    Args:
+        input: log-probabilities, of shape (N, C), (C) or (N, C, d₁, …).
+        target: the labels, from 0 to C - 1, of shape (N), () or (N, d₁, …).
+        weight: of each class; the mean is then Σ weight · loss / Σ weight of the labels.
+        ignore_index: a label that does not count.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    >>> import rushlight.nn.functional as F
+    >>> F.nll_loss(rl.tensor([[-0.1, -2.4], [-1.0, -0.5]]), rl.tensor([0, 1]))
+    tensor(0.3000)
+    """
+    reduction = chosen(reduction, size_average, reduce)
+    x = need_tensor("nll_loss", input)
+    t = need_tensor("nll_loss", target, "target", 2)
+    operands = labelled("nll_loss", x, t, weight, ignore_index)
+    return picked_loss.call(*operands, reduction, ignore_index)[0]
+
+
+class LabelCrossEntropy(LabelLoss):
+    """-log softmax(x) at the labels, reduced, and the slope of that in x."""
+
+    def eager(self, x, target, weight, *, reduction, ignore_index):
+        if x.dtype in dtypes.HALF:
+            wide = self.eager(
+                x.astype(np.float32), target, weight, reduction=reduction, ignore_index=ignore_index
+            )
+            return wide[0].astype(x.dtype), wide[1]
+        return kernels.cross_entropy(x, target, weight, reduction, ignore_index)
+
+    def vjp(self, g, y, x, target, weight, *, reduction, ignore_index):
+        return cross_entropy_slope(g, y[1], x, target, weight, reduction, ignore_index), None, None
+
+
+class CrossEntropySlope(Op):
+    """The gradient of :class:`LabelCrossEntropy`: ``g`` times the slope, a function of ``x``."""
+
+    function = method = False
+
+    def check(
+        self,
+        g: Tensor,
+        slope: Tensor,
+        x: Tensor,
+        target: Tensor,
+        weight: Tensor | None,
+        reduction: str,
+        ignore_index: int,
+    ) -> Any:
+        attrs = {"reduction": reduction, "ignore_index": ignore_index}
+        return (g, slope, x, target, weight), attrs
+
+    def eager(self, g, slope, x, target, weight, *, reduction, ignore_index):
+        if reduction == "none":
+            g = np.expand_dims(g, kernels.class_dim(x.ndim))
+        return np.multiply(slope, g)
+
+    def vjp(self, g, _y, outer, _slope, x, target, weight, *, reduction, ignore_index):
+        dim = kernels.class_dim(x.ndim)
+        settled = picked_loss.call(x.detach(), target, weight, reduction, ignore_index)
+        _, shares, labels = settled
+        p = x.softmax(dim)
+        mean = (g * p).sum(dim, keepdim=True)
+        along_outer = shares * (mean - g.gather(dim, labels))
+        if reduction == "none":
+            along_outer, outer = along_outer.squeeze(dim), outer.unsqueeze(dim)
+        else:
+            along_outer = along_outer.sum()
+        return along_outer, None, outer * shares * p * (g - mean), None, None
+
+
+label_cross_entropy = registry["label_cross_entropy"]
+label_cross_entropy.node.__name__ = "NllLossBackward0"
+cross_entropy_slope = registry["cross_entropy_slope"].call
+
+
+@composite(
+    namespace="nn.functional",
+    method=False,
+    samples=[
+        *LABELLED,
+        *(S(T(3, 4), labels(0, 3, 1), label_smoothing=0.2, reduction=r) for r in REDUCTIONS),
+        S(T(3, 4), labels(0, 3, 1), T(4, low=0.5, grad=False), label_smoothing=0.2, ignore_index=3),
+        *(S(T(3, 4), T(3, 4, low=0, high=1), reduction=r) for r in REDUCTIONS),
+        S(T(2, 3, 2), T(2, 3, 2, low=0, high=1), T(3, low=0.5), label_smoothing=0.2),
+        S(T(4), T(4, low=0, high=1)),
+        S(T(3, 4, low=-200, high=200), labels(0, 3, 1)),
+    ],
+    errors=[
+        *BAD_LABELS,
+        Fails(
+            RuntimeError,
+            "floating point type for target with class probabilities, got Long",
+            T(2, 2),
+            labels([0, 1], [1, 0]),
+        ),
+        Fails(RuntimeError, "not supported for floating point", T(3), T(3), ignore_index=2),
+        Fails(RuntimeError, "between 0.0 and 1.0. Got: 1.5", T(3), label(0), label_smoothing=1.5),
+        Fails(RuntimeError, r"for all 3 classes .* of shape: \[2\]", T(3), T(3), T(2)),
+    ],
+)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The cross-entropy of logits and true classes: mean of -log softmax(input)[n, target[n]].
+
+    A target of the shape of ``input`` holds a probability q for each class instead of a label:
+    mean of -Σ q · log softmax(input).
+
+    Args:
+        input: logits, of shape (N, C), (C) or (N, C, d₁, …).
+        target: labels from 0 to C - 1, of shape (N), () or (N, d₁, …), or probabilities.
+        weight: of each class; with labels the mean is Σ weight · loss / Σ weight of the labels.
+        ignore_index: a label that does not count.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        label_smoothing: what part of each probability is spread evenly over all classes.
+
+    >>> import rushlight.nn.functional as F
+    >>> logits = rl.tensor([[2.0, 0.0], [0.0, 0.0]])
+    >>> F.cross_entropy(logits, rl.tensor([0, 1]))
+    tensor(0.4100)
+    >>> F.cross_entropy(logits, rl.tensor([[0.5, 0.5], [1.0, 0.0]]))
+    tensor(0.9100)
+    """
+    reduction = chosen(reduction, size_average, reduce)
+    x = need_tensor("cross_entropy", input)
+    t = need_tensor("cross_entropy", target, "target", 2)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if x._array.shape == t._array.shape:
+        return soft_cross_entropy(x, t, weight, ignore_index, reduction, label_smoothing)
+    operands = labelled("cross_entropy", x, t, weight, ignore_index)
+    if label_smoothing:
+        return smoothed_cross_entropy(*operands, reduction, ignore_index, label_smoothing)
+    return label_cross_entropy.call(*operands, reduction, ignore_index)[0]
+
+
+def soft_cross_entropy(
+    x: Tensor,
+    q: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Tensor:
+    """-Σ q · log softmax(x) over the classes, reduced."""
+    if not q.dtype.is_floating_point:
+        raise RuntimeError(
+            "Expected floating point type for target with class probabilities, got "
+            f"{q.dtype.storage_name}"
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    if not x.ndim:
+        raise ValueError("cross_entropy: expected 1 or more dimensions (got 0)")
+    dim = kernels.class_dim(x.ndim)
+    classes = x.shape[dim]
+    if label_smoothing:
+        q = q * (1 - label_smoothing) + label_smoothing / classes
+    losses = x.log_softmax(dim) * q
+    if weight is not None:
+        losses = losses * per_class("cross_entropy", weight, x)
+    return reduced(-losses.sum(dim), reduction)
+
+
+def per_class(name: str, weight: Any, x: Tensor) -> Tensor:
+    """The weights of the classes, shaped to be multiplied with ``x``."""
+    w = need_tensor(name, weight, "weight", 3)
+    dim = kernels.class_dim(x.ndim)
+    if w.shape != (x.shape[dim],):
+        raise wrong_weight(name, x.shape[dim], w)
+    return w.reshape([1] * dim + [-1] + [1] * (x.ndim - dim - 1))
+
+
+def smoothed_cross_entropy(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Tensor:
+    """The cross-entropy with labels, of which a part is that with all classes alike."""
+    dim = kernels.class_dim(x.ndim)
+    p = x.log_softmax(dim)
+    loss, _, labels = picked_loss.call(p, target, weight, reduction, ignore_index)
+    even = -(p if weight is None else p * per_class("cross_entropy", weight, x)).sum(dim)
+    even = even.masked_fill(target == ignore_index, 0)
+    if reduction == "mean":
+        _, counts, _ = picked_loss.call(p.detach(), target, weight, "sum", ignore_index)
+        even = even.sum() / counts.expand(labels.shape).sum()
+    else:
+        even = reduced(even, reduction)
+    return (1 - label_smoothing) * loss + label_smoothing / x.shape[dim] * even

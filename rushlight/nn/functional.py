@@ -9,6 +9,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     average_pooling,
     classification_losses,
     distances,
+    dropout,
     linear,
     margin_losses,
     network_activations,

@@ -1,0 +1,359 @@
+"""Max pooling, and the windows that all pooling functions slide over the last dimensions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight import errors as messages
+from rushlight.kernels import windows as kernels
+from rushlight.kernels.windows import Window, Windows
+from rushlight.ops.base import Op, composite, need_tensor, registry
+from rushlight.ops.reduce import in_float32, need_bool
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor
+
+Sizes = int | Sequence[int]
+COUNTS = ("no", "one", "two", "three")
+
+
+def per_dimension(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
+    """``value``, a number or one for each of ``rank`` dimensions, as a tuple."""
+    if type(value) is int:
+        return (value,) * rank
+    try:
+        numbers = tuple([n.__index__() for n in value])
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"{name}(): argument '{argument}' must be tuple of ints, not {messages.kind(value)}"
+        ) from None
+    if len(numbers) not in (1, rank):
+        raise RuntimeError(
+            f"{name}: {argument} must either be a single int, or a tuple of {COUNTS[rank]} ints, "
+            f"but got {list(numbers)}"
+        )
+    return numbers if len(numbers) == rank else numbers * rank
+
+
+def need_dtype(name: str, x: Tensor, allowed: str) -> None:
+    """An error unless the dtype of ``x`` is of one of the NumPy kinds ``allowed``."""
+    if x._array.dtype.kind not in allowed and x._array.dtype not in dtypes.HALF:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.storage_name}'")
+
+
+def need_planes(name: str, shape: Sequence[int], rank: int) -> None:
+    """An error unless ``shape`` is that of planes, perhaps in a batch, which alone may be empty."""
+    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[len(shape) - rank - 1 :]:
+        raise RuntimeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim "
+            f"batch size for input, but got:{list(shape)}"
+        )
+
+
+@functools.lru_cache(1024)
+def sliding(
+    name: str,
+    shape: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+) -> Windows:
+    """The windows over the last dimensions of ``shape``, or the error that says why not."""
+    rank = len(size)
+    for argument, values in (("kernel_size", size), ("stride", stride), ("dilation", dilation)):
+        for value in values:
+            if value < 1:
+                raise RuntimeError(
+                    f"{name}() {argument} must be greater than zero, but got {value}"
+                )
+    for k, p, d in zip(size, padding, dilation, strict=True):
+        if p < 0:
+            raise RuntimeError(f"{name}(): pad must be non-negative, but got pad: {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"{name}(): pad should be at most half of effective kernel size, but got pad={p}, "
+                f"kernel_size={k} and dilation={d}"
+            )
+    need_planes(name, shape, rank)
+    windows = tuple(
+        [
+            Window(n, slides(n, k, s, p, d, ceil_mode), k, s, p, d)
+            for n, k, s, p, d in zip(shape[-rank:], size, stride, padding, dilation, strict=True)
+        ]
+    )
+    for w in windows:
+        if w.count < 1:
+            planes = "x".join(map(str, shape[-rank - 1 :]))
+            results = "x".join(map(str, (shape[-rank - 1], *[w.count for w in windows])))
+            raise RuntimeError(
+                f"{name}() Invalid computed output size: {w.count}. Given input size: ({planes}). "
+                f"Calculated output size: ({results}). Output size is too small"
+            )
+    return windows
+
+
+def slides(n: int, k: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """How many windows there are; in ``ceil_mode`` the last one may reach over the end."""
+    room = n + 2 * padding - dilation * (k - 1) - 1
+    count = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
+    return count - 1 if ceil_mode and (count - 1) * stride >= n + padding else count
+
+
+def windows_of(
+    name: str,
+    rank: int,
+    x: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+) -> Windows:
+    """The windows that a pooling function's arguments ask for."""
+    size = per_dimension(name, "kernel_size", kernel_size, rank)
+    # PyTorch takes an empty stride for none.
+    steps = size if stride in (None, (), []) else per_dimension(name, "stride", stride, rank)
+    margin = per_dimension(name, "padding", padding, rank)
+    apart = per_dimension(name, "dilation", dilation, rank)
+    ceil_mode = need_bool("ceil_mode", ceil_mode)
+    return sliding(name, x._array.shape, size, steps, margin, apart, ceil_mode)
+
+
+class LargestPlaces(Op):
+    """Where in its plane the largest element of each window stands: what max pooling indexes."""
+
+    function = method = differentiable = False
+
+    def check(self, input: Tensor, windows: Windows) -> Any:
+        return (input,), {"windows": windows}
+
+    def eager(self, x, *, windows):
+        return kernels.places(x, kernels.fold(np.maximum, x, windows, least(x.dtype)), windows)
+
+
+class PlanePut(Op):
+    """Planes of zeros with values at the places ``index``; what meets there is added up.
+
+    ``once`` says that no place is named twice, or that the last value shall count.
+    """
+
+    function = method = False
+
+    def check(self, input: Tensor, index: Tensor, plane: tuple[int, ...], once: bool) -> Any:
+        return (input, index), {"plane": plane, "once": once}
+
+    def eager(self, y, index, *, plane, once):
+        if once or y.dtype not in dtypes.HALF:
+            return kernels.put(y, index, plane, once)
+        return kernels.put(y.astype(np.float32), index, plane, once).astype(y.dtype)
+
+    def vjp(self, g, _x, _y, index, *, plane, once):
+        return plane_pick(g, index, len(plane)), None
+
+
+class PlanePick(Op):
+    """The elements at the places ``index`` of each plane, the last ``rank`` dimensions."""
+
+    function = method = False
+
+    def check(self, input: Tensor, index: Tensor, rank: int) -> Any:
+        return (input, index), {"rank": rank}
+
+    def eager(self, x, index, *, rank):
+        return kernels.pick(x, index, rank)
+
+    def vjp(self, g, _y, _x, index, *, rank):
+        return plane_put(g, index, tuple(_x.shape[len(_x.shape) - rank :]), False), None
+
+
+largest_places = registry["largest_places"].call
+plane_put = registry["plane_put"].call
+plane_pick = registry["plane_pick"].call
+
+
+@functools.cache
+def least(kind: np.dtype) -> Any:
+    """What no element is smaller than."""
+    return np.iinfo(kind).min if kind.kind in "iu" else -np.inf
+
+
+def pool_errors(rank: int) -> list[Fails]:
+    """Calls of max or average pooling over ``rank`` dimensions that must fail."""
+    plane = (6,) * rank
+    x, ranks = T(1, 2, *plane), rf"Expected {rank + 1}D or {rank + 2}D .* but got:"
+    return [
+        Fails(TypeError, r"'input' \(position 1\) must be Tensor, not float", 1.5, 2),
+        Fails(TypeError, "'kernel_size' must be tuple of ints, not float", x, 2.5),
+        Fails(TypeError, "'ceil_mode' must be bool, not int", x, 2, ceil_mode=1),
+        Fails(RuntimeError, f"tuple of {COUNTS[rank]} ints, but got", x, (2,) * (rank + 1)),
+        Fails(RuntimeError, "kernel_size must be greater than zero, but got 0", x, 0),
+        Fails(RuntimeError, "stride must be greater than zero, but got -1", x, 2, -1),
+        Fails(RuntimeError, "pad must be non-negative, but got pad: -1", x, 2, padding=-1),
+        Fails(RuntimeError, "pad should be at most half of effective kernel", x, 3, padding=2),
+        Fails(RuntimeError, r"computed output size: 0.* Output size is too small", x, 7),
+        Fails(RuntimeError, rf"{ranks}\[6\]", T(6), 2),
+        Fails(RuntimeError, rf"{ranks}\[1, 0,", T(1, 0, *plane), 2),
+        Fails(NotImplementedError, "for 'Bool'", T(2, *plane, dtype=dtypes.bool_), 2),
+    ]
+
+
+class MaxPool(Op, abstract=True):
+    """The largest element of each window."""
+
+    namespace = "nn.functional"
+    method = False
+    differentiable = (0,)
+    rank: int
+
+    def check(
+        self,
+        input: Tensor,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        x, name = need_tensor(self.name, input), self.name
+        need_dtype(name, x, "iuf")
+        windows = windows_of(name, self.rank, x, kernel_size, stride, padding, dilation, ceil_mode)
+        return (x,), {"windows": windows, "return_indices": return_indices}
+
+    @in_float32
+    def eager(self, x, *, windows, return_indices):
+        y = kernels.fold(np.maximum, x, windows, least(x.dtype))
+        return (y, kernels.places(x, y, windows)) if return_indices else y
+
+    def vjp(self, g, _y, x, *, windows, return_indices):
+        plane = tuple([w.length for w in windows])
+        once = all([w.is_disjoint for w in windows])
+        return plane_put(g, largest_places(x, windows), plane, once)
+
+
+class MaxPool1D(MaxPool):
+    """The largest element of each window that slides over the last dimension.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        stride: how far apart windows begin; ``kernel_size`` if None.
+        padding: how far windows reach over both ends, where there is nothing to choose.
+        dilation: how far apart the elements of a window are.
+        ceil_mode: a last window may reach over the end.
+        return_indices: also return where in its row each result stands.
+
+    >>> rl.nn.functional.max_pool1d(rl.tensor([[1.0, 3.0, 2.0, 0.0, 5.0]]), 3, stride=2)
+    tensor([[3., 5.]])
+    """
+
+    name, rank = "max_pool1d", 1
+    samples = [
+        S(T(2, 3, 6, distinct=True), 2),
+        S(T(3, 8, distinct=True), 3, 2, 1),
+        S(T(1, 2, 9, distinct=True), (3,), stride=(2,), dilation=2, padding=2),
+        S(T(2, 2, 8, distinct=True), 3, 2, ceil_mode=True, return_indices=True),
+        S(T(1, 3, 5, distinct=True), 5),
+        S(T(0, 2, 6), 2),
+        S(T(2, 3, 4, distinct=True), 1),
+    ]
+    errors = [
+        *pool_errors(1),
+        Fails(
+            RuntimeError, "dilation must be greater than zero, but got 0", T(1, 6), 2, dilation=0
+        ),
+    ]
+
+
+class MaxPool2DWithIndices(MaxPool):
+    """The largest element of each window that slides over the last two dimensions.
+
+    Arguments that stand for two dimensions are one number or a pair.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        stride: how far apart windows begin; ``kernel_size`` if None.
+        padding: how far windows reach over each border, where there is nothing to choose.
+        dilation: how far apart the elements of a window are.
+        ceil_mode: last windows may reach over the border.
+        return_indices: also return where in its plane each result stands, counted row by row.
+
+    >>> x = rl.tensor([[[1.0, 2.0, 0.0, 1.0], [4.0, 3.0, 1.0, 5.0]]])
+    >>> rl.nn.functional.max_pool2d(x, 2)
+    tensor([[[4., 5.]]])
+    >>> rl.nn.functional.max_pool2d(x, 2, return_indices=True)[1]
+    tensor([[[4, 7]]])
+    """
+
+    name, rank = "max_pool2d", 2
+    samples = [
+        S(T(2, 2, 4, 5, distinct=True), 2),
+        S(T(1, 1, 6, 6, distinct=True), 3, 2, 1),
+        S(T(3, 3, 4, distinct=True), (1, 2), stride=1, return_indices=True),
+        S(T(1, 1, 5, 7, distinct=True), 2, (2, 3), (0, 1), (2, 1), ceil_mode=True),
+        S(T(1, 2, 4, 4, distinct=True), 4),
+        S(T(0, 2, 4, 4), 2),
+    ]
+    errors = [
+        *pool_errors(2),
+        Fails(RuntimeError, "dilation must be greater", T(1, 6, 6), 2, dilation=(1, 0)),
+    ]
+
+
+class MaxPool3DWithIndices(MaxPool):
+    """The largest element of each window that slides over the last three dimensions.
+
+    Arguments that stand for three dimensions are one number or three; see :func:`max_pool2d`.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        stride: how far apart windows begin; ``kernel_size`` if None.
+        padding: how far windows reach over each border, where there is nothing to choose.
+        dilation: how far apart the elements of a window are.
+        ceil_mode: last windows may reach over the border.
+        return_indices: also return where in its volume each result stands, counted in C order.
+
+    >>> rl.nn.functional.max_pool3d(rl.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[7.]]]])
+    """
+
+    name, rank = "max_pool3d", 3
+    samples = [
+        S(T(1, 2, 2, 4, 2, distinct=True), 2),
+        S(T(1, 3, 3, 4, distinct=True), (1, 2, 3), 1, (0, 1, 1), return_indices=True),
+        S(T(1, 1, 3, 3, 4, distinct=True), 2, dilation=(1, 2, 1), ceil_mode=True),
+        S(T(0, 1, 2, 2, 2), 2),
+    ]
+    errors = [
+        *pool_errors(3),
+        Fails(RuntimeError, "dilation must be greater", T(1, 6, 6, 6), 2, dilation=0),
+    ]
+
+
+def with_indices(name: str) -> None:
+    """Publishes ``name_with_indices``: that function with ``return_indices=True``."""
+    op = registry[f"nn.functional.{name}"]
+
+    @functools.wraps(op.call)
+    def pool(*args: Any, **kwargs: Any) -> Any:
+        return op.call(*args, **{**kwargs, "return_indices": True})
+
+    pool.__name__ = f"{name}_with_indices"
+    example = f"rl.ones(1, 2{', 2' * op.rank})"
+    pool.__doc__ = f""":func:`{name}` with ``return_indices=True``.
+
+    >>> values, indices = rl.nn.functional.{name}_with_indices({example}, 2)
+    >>> indices.dtype
+    rushlight.int64
+    """
+    samples = [s for s in op.samples if "return_indices" not in s.kwargs]
+    composite(namespace=op.namespace, method=False, samples=samples, errors=op.errors)(pool)
+
+
+for rank in (1, 2, 3):
+    with_indices(f"max_pool{rank}d")

@@ -1,6 +1,7 @@
 """Networks: modules, their parameters, and the functions they are made of."""
 
-from rushlight.nn import functional, init, modules
+from rushlight.nn import functional, init, modules, parallel, utils
+from rushlight.nn.cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from rushlight.nn.containers import (
     ModuleDict,
     ModuleList,
@@ -10,19 +11,27 @@ from rushlight.nn.containers import (
 )
 from rushlight.nn.linear import Bilinear, Identity, LazyLinear, Linear
 from rushlight.nn.module import Module
+from rushlight.nn.parallel import DataParallel
 from rushlight.nn.parameter import (
     Buffer,
     Parameter,
     UninitializedBuffer,
     UninitializedParameter,
 )
+from rushlight.nn.recurrent import GRU, LSTM, RNN, RNNBase
 from rushlight.nn.shape import Flatten, Unflatten
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
     "Bilinear",
     "Buffer",
+    "DataParallel",
     "Flatten",
+    "GRUCell",
     "Identity",
+    "LSTMCell",
     "LazyLinear",
     "Linear",
     "Module",
@@ -31,6 +40,9 @@ __all__ = [
     "Parameter",
     "ParameterDict",
     "ParameterList",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
     "Sequential",
     "Unflatten",
     "UninitializedBuffer",
@@ -38,4 +50,6 @@ __all__ = [
     "functional",
     "init",
     "modules",
+    "parallel",
+    "utils",
 ]

@@ -204,3 +204,18 @@ class Backup:
             module._buffers.update(buffers)
         for t, array in self.elements.items():
             t._array[...] = array
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Takes ``prefix`` from the names that begin with it, such as ``"module."``, in place.
+
+    >>> state = {"module.weight": 1, "bias": 2}
+    >>> rl.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    >>> state
+    {'bias': 2, 'weight': 1}
+    """
+    for key in [key for key in state_dict if key.startswith(prefix)]:
+        state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", {})
+    for key in [key for key in metadata if key]:
+        metadata[key[len(prefix) :]] = metadata.pop(key)

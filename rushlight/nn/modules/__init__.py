@@ -1,5 +1,5 @@
 """The layers in the modules where PyTorch has them."""
 
-from rushlight.nn.modules import container, flatten, lazy, linear, module
+from rushlight.nn.modules import container, flatten, lazy, linear, module, utils
 
-__all__ = ["container", "flatten", "lazy", "linear", "module"]
+__all__ = ["container", "flatten", "lazy", "linear", "module", "utils"]

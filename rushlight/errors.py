@@ -11,10 +11,19 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def user_line() -> str:
     """``file:line`` of the innermost frame that is not ours."""
+    place = user_place()
+    return "" if place is None else f"{place[0]}:{place[1]}"
+
+
+def user_place() -> tuple[str, int] | None:
+    """File and line of the innermost frame that is not ours."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(PACKAGE):
+            return file, frame.f_lineno
         frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return None
 
 
 def kind(value: object) -> str:

@@ -22,7 +22,7 @@ class Counter:
     """How often a storage was written to; one counter serves all views of the storage."""
 
     value: int = 0
-    site: str = ""  # the user's line that wrote last
+    site: tuple[str, int] | None = None  # file and line of the user that wrote last
 
 
 class Size(tuple):

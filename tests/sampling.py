@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import rushlight as rl
-import rushlight.nn  # noqa: F401  (its ops are loaded on demand, and tested like all)
+import rushlight.nn  # its ops are loaded on demand, and tested like all
 from rushlight.ops.base import Op
 from rushlight.ops.samples import S, T
 

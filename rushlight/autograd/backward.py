@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.autograd.engine import Backward, roots_of
+from rushlight.autograd.engine import Backward, root_of, roots_of
 from rushlight.autograd.stack import stack
 from rushlight.autograd.tape import Node, Pick, RemovableHandle, edge, named
 from rushlight.tensor import Tensor, install, wrap
@@ -149,7 +149,7 @@ def tensor_backward(
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
         return
     keep_graph = create_graph if retain_graph is None else retain_graph
-    Backward(keep_graph, create_graph).run(roots_of((self,), (gradient,), create_graph))
+    Backward(keep_graph, create_graph).run([root_of(self, gradient, create_graph)])
 
 
 def grad_fn(self: Tensor) -> Any:

@@ -16,7 +16,19 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import FREED, NO_ATTRS, Node, Pick, Spec, edge, unpack, unpack_arrays
+from rushlight.autograd.tape import (
+    FREED,
+    NO_ATTRS,
+    Node,
+    Pick,
+    Spec,
+    check_version,
+    counter,
+    edge,
+    freed,
+    modified,
+    unpack,
+)
 from rushlight.tensor import Tensor, wrap
 
 SMALL = 4096  # elements up to which a gradient with odd strides is copied: arithmetic is quicker
@@ -30,6 +42,9 @@ class Backward:
     ``accumulate``; what reaches a target is kept in ``found``.
     """
 
+    targets: set[Any] | None = None
+    passing: set[Any] | None = None  # the edges on a way to a target
+
     def __init__(
         self,
         retain_graph: bool,
@@ -39,20 +54,21 @@ class Backward:
     ) -> None:
         self.retain_graph = retain_graph
         self.create_graph = create_graph
-        self.targets = None if targets is None else set(targets)
         self.accumulate = accumulate
-        self.passing: set[Any] | None = None  # the edges on a way to a target
         self.waiting: list[tuple[int, Node]] = []  # the nodes of pending, newest first
         self.pending: dict[Any, Any] = {}  # edge → the gradient collected so far
         self.shared: set[Tensor] = set()  # leaves whose pending gradient others may hold too
         self.found: dict[Any, Tensor] = {}
         self.starts: list[Any] = []
+        if targets is not None:
+            self.targets = set(targets)
 
     def run(self, roots: Sequence[tuple[Any, Tensor]]) -> dict[Any, Tensor]:
         """Sends the gradients of ``roots``, (edge, gradient) pairs, through the graph."""
         self.starts = [e for e, _ in roots]
-        if self.targets is not None:
-            self.passing = ways(self.starts, self.targets)
+        targets = self.targets
+        if targets is not None:
+            self.passing = ways(self.starts, targets)
         state = local.state
         before, state.grad = state.grad, self.create_graph
         outer, state.backward = state.backward, self
@@ -60,10 +76,10 @@ class Backward:
             for e, g in roots:
                 if isinstance(e, Tensor):
                     self.shared.add(e)
-                self.send(e, self.lower(g))
+                self.send(e, g if self.create_graph else g._array)
             self.walk(state)
             for leaf, g in self.pending.items():
-                if self.targets is None or leaf in self.targets:
+                if targets is None or leaf in targets:
                     self.arrive(leaf, g)
         finally:
             state.grad, state.backward = before, outer
@@ -79,18 +95,18 @@ class Backward:
         gradients = recorded_gradients if self.create_graph else plain_gradients
         if state.anomaly:
             gradients = explained(gradients)
-        run, step_on_arrays, deliver = state.run, self.step_on_arrays, self.deliver
-        keep_graph, plain = self.retain_graph, not (self.create_graph or state.anomaly)
+        run, keep_graph, plain = state.run, self.retain_graph, not self.create_graph
         while waiting:
+            if plain and not state.anomaly:
+                run(self.walk_on_arrays)
+                if not waiting:
+                    return
             node = heappop(waiting)[1]
             g = pending.pop(node)
             if node.unusual or targets is not None:
                 g = self.visit(node, g)
                 if g is None:
                     continue
-            if plain and node.plan.arithmetic and node.post_hooks is None and g.itemsize > 2:
-                run(step_on_arrays, node, g)
-                continue
             grads = gradients(node, g, passing)
             if node.plan.keeps and not keep_graph:
                 node.saved, node.outputs, node.attrs = FREED, None, NO_ATTRS
@@ -98,10 +114,76 @@ class Backward:
                 grads = self.call_post_hooks(node, grads, g)
             if state.anomaly:
                 check_anomaly(node, grads, state.anomaly_check)
-            if self.create_graph:
-                self.deliver_recorded(node, g, grads)
+            if plain:
+                run(self.deliver, node, g, grads)
             else:
-                run(deliver, node, g, grads)
+                self.deliver_recorded(node, g, grads)
+
+    def walk_on_arrays(self) -> None:
+        """:meth:`walk` as far as rules run on bare arrays: the engine's hottest lines."""
+        pending, waiting, passing = self.pending, self.waiting, self.passing
+        shared, targets, keep_graph = self.shared, self.targets, self.retain_graph
+        while waiting:
+            node = waiting[0][1]
+            if node.unusual or (targets is not None and node in targets):
+                return
+            plan = node.plan
+            if not plan.arithmetic:
+                return
+            if node.array_dtype.itemsize == 2:
+                return  # half types are computed in float32, which the ops see to
+            heappop(waiting)
+            g, edges, y = pending.pop(node), node.edges, None
+            operands: Sequence[Any] = edges
+            if plan.keeps:
+                saved, operands = node.saved, list(edges)
+                if saved is FREED:
+                    raise freed(node)
+                for i in plan.kept:
+                    t = saved[i]
+                    if isinstance(t, Tensor):
+                        if t._counter is not None:
+                            check_version(node, i)
+                        t = t._array
+                    operands[i] = t
+                if plan.keep_output:
+                    y, written, expected = node.outputs
+                    if written.value != expected:
+                        raise modified(node, y, written, expected)
+                if not keep_graph:
+                    node.saved, node.outputs = FREED, None
+            attrs = node.attrs
+            for i, rule in plan.steps:
+                e = edges[i]
+                if passing is not None and e not in passing:
+                    continue
+                if attrs is not NO_ATTRS:
+                    r = rule(g, y, *operands, **attrs)
+                elif plan.pair:
+                    r = rule(g, y, operands[0], operands[1])
+                else:
+                    r = rule(g, y, *operands)
+                before = pending.get(e)
+                if isinstance(e, Node):
+                    if r.shape != e.shape or r.dtype is not e.array_dtype:
+                        r = fit_array(r, e.shape, e.array_dtype, node)
+                    if before is None:
+                        pending[e] = r
+                        heappush(waiting, (-e.sequence, e))
+                    else:
+                        pending[e] = before + r
+                else:
+                    target = e._array
+                    if r.shape != target.shape or r.dtype is not target.dtype:
+                        r = fit_array(r, target.shape, target.dtype, node)
+                    if before is not None:
+                        pending[e] = before + r
+                        if shared:
+                            shared.discard(e)
+                    else:
+                        pending[e] = r
+                        if r is g or r.base is not None:
+                            shared.add(e)
 
     def send(self, e: Any, r: Any) -> None:
         """Adds ``r`` to what is pending for the edge ``e``."""
@@ -133,46 +215,6 @@ class Backward:
             self.fill_slot(node.edges[0], node.index, g)
             return None
         return g
-
-    def step_on_arrays(self, node: Node, g: np.ndarray) -> None:
-        """The gradients of a node whose rules are arithmetic, each made and delivered in turn.
-
-        These are the engine's hottest lines: what :meth:`deliver` does stands here once more.
-        """
-        plan, edges, pending, passing = node.plan, node.edges, self.pending, self.passing
-        operands: Sequence[Any]
-        if plan.keeps:
-            y, operands = unpack_arrays(node)
-            if not self.retain_graph:
-                node.saved, node.outputs = FREED, None
-        else:
-            y, operands = None, edges
-        pair = len(operands) == 2
-        for i, rule in plan.steps:
-            e = edges[i]
-            if passing is not None and e not in passing:
-                continue
-            r = rule(g, y, operands[0], operands[1]) if pair else rule(g, y, *operands)
-            before = pending.get(e)
-            if isinstance(e, Node):
-                if r.shape != e.shape or r.dtype is not e.array_dtype:
-                    r = fit_array(r, e.shape, e.array_dtype, node)
-                if before is None:
-                    pending[e] = r
-                    heappush(self.waiting, (-e.sequence, e))
-                else:
-                    pending[e] = before + r
-                continue
-            target = e._array
-            if r.shape != target.shape or r.dtype is not target.dtype:
-                r = fit_array(r, target.shape, target.dtype, node)
-            if before is None:
-                pending[e] = r
-                if r is g or r.base is not None:
-                    self.shared.add(e)
-            else:
-                pending[e] = before + r
-                self.shared.discard(e)
 
     def deliver(self, node: Node, g: Any, grads: list[tuple[int, Any]]) -> None:
         """Adds the gradients (arrays) of a node's operands to what is pending for their edges."""
@@ -247,8 +289,12 @@ class Backward:
             if leaf in self.shared or not g.flags.c_contiguous or not g.flags.owndata:
                 g = g.copy(order="C")
             leaf._grad = wrap(g)
-        else:
+        elif g.itemsize == 2 or grad._history is not None or not grad._array.flags.writeable:
             grad.add_(wrap(g))
+        else:
+            total = grad._array
+            local.state.run(np.add, total, g, total)
+            counter(grad).value += 1
         if leaf._accumulate_hooks:
             for hook in tuple(leaf._accumulate_hooks.values()):
                 hook(leaf)
@@ -483,14 +529,17 @@ def one(shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
     return array
 
 
+def root_of(t: Tensor, g: Tensor | None, create_graph: bool, number: int = 0) -> tuple[Any, Tensor]:
+    """Where backward starts: the edge of ``t``, the ``number``-th result, and its gradient."""
+    e = edge(t)
+    if e is None:
+        raise RuntimeError(
+            f"element {number} of tensors does not require grad and does not have a grad_fn. Make "
+            "a leaf it depends on with requires_grad=True, and compute it outside no_grad."
+        )
+    return e, root_gradient(t, g, create_graph)
+
+
 def roots_of(tensors: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool) -> list:
-    roots = []
-    for i, (t, g) in enumerate(zip(tensors, grads, strict=True)):
-        e = edge(t)
-        if e is None:
-            raise RuntimeError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn. Make "
-                "a leaf it depends on with requires_grad=True, and compute it outside no_grad."
-            )
-        roots.append((e, root_gradient(t, g, create_graph)))
-    return roots
+    pairs = zip(tensors, grads, strict=True)
+    return [root_of(t, g, create_graph, i) for i, (t, g) in enumerate(pairs)]

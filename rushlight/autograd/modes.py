@@ -60,7 +60,7 @@ class Mode:
 
     def __init__(self, **modes: bool) -> None:
         self.modes = modes
-        self.before: list[dict[str, bool]] = []
+        self.before: list[Any] = []
 
     def __enter__(self) -> None:
         state = local.state
@@ -78,16 +78,45 @@ class Mode:
         for name, value in self.before.pop().items():
             setattr(state, name, value)
 
-    def clone(self) -> Mode:
-        mode = object.__new__(type(self))
-        Mode.__init__(mode, **self.modes)
-        return mode
+    def clone(self) -> Any:
+        """A context manager of the same modes, for one call of a decorated function."""
+        return Mode(**self.modes)
 
     def __call__(self, function: F) -> F:
         return _decorate(self, function)
 
 
-def _decorate(mode: Mode, function: F) -> F:
+class Recording:
+    """A context manager and decorator for the one mode that training loops switch all the time."""
+
+    __slots__ = ("before", "grad")
+
+    def __init__(self, grad: bool) -> None:
+        self.grad = grad
+        self.before: list[bool] = []
+
+    def __enter__(self) -> None:
+        state = local.state
+        self.before.append(state.grad)
+        state.grad = self.grad
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        local.state.grad = self.before.pop()
+
+    def clone(self) -> Recording:
+        """A context manager of the same mode, for one call of a decorated function."""
+        return Recording(self.grad)
+
+    def __call__(self, function: F) -> F:
+        return _decorate(self, function)
+
+
+def _decorate(mode: Mode | Recording, function: F) -> F:
     """``function`` run inside ``mode``; a generator function gets the mode for each resumption."""
     if _is_generator(function):
 
@@ -125,7 +154,7 @@ def _is_generator(function: Callable[..., Any]) -> bool:
     return code is not None and bool(code.co_flags & 0x20)
 
 
-class no_grad(Mode):  # noqa: N801 - PyTorch's spelling
+class no_grad(Recording):  # noqa: N801 - PyTorch's spelling
     """Inside, nothing is recorded for gradients.
 
     >>> w = rl.ones(2, requires_grad=True)
@@ -135,20 +164,17 @@ class no_grad(Mode):  # noqa: N801 - PyTorch's spelling
     False
     """
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        mode = object.__new__(cls)
-        if function is None:
-            return mode
-        Mode.__init__(mode, **cls.fixed)
-        return _decorate(mode, function)
+    __slots__ = ()
 
-    fixed = {"grad": False}
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        return object.__new__(cls) if function is None else _decorate(Recording(False), function)
 
     def __init__(self, function: None = None) -> None:
-        super().__init__(**self.fixed)
+        self.grad = False
+        self.before = []
 
 
-class enable_grad(no_grad):  # noqa: N801 - PyTorch's spelling
+class enable_grad(Recording):  # noqa: N801 - PyTorch's spelling
     """Inside, gradients are recorded again, whatever is around it.
 
     >>> w = rl.ones(2, requires_grad=True)
@@ -158,7 +184,14 @@ class enable_grad(no_grad):  # noqa: N801 - PyTorch's spelling
     True
     """
 
-    fixed = {"grad": True}
+    __slots__ = ()
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        return object.__new__(cls) if function is None else _decorate(Recording(True), function)
+
+    def __init__(self, function: None = None) -> None:
+        self.grad = True
+        self.before = []
 
 
 class inference_mode(Mode):  # noqa: N801 - PyTorch's spelling
@@ -181,7 +214,7 @@ class inference_mode(Mode):  # noqa: N801 - PyTorch's spelling
         super().__init__(grad=not mode, inference=mode)
 
 
-class set_grad_enabled(Mode):  # noqa: N801 - PyTorch's spelling
+class set_grad_enabled(Recording):  # noqa: N801 - PyTorch's spelling
     """Turns recording on or off, at once and until the end of a ``with`` block if it heads one.
 
     >>> with rl.set_grad_enabled(False):
@@ -189,22 +222,21 @@ class set_grad_enabled(Mode):  # noqa: N801 - PyTorch's spelling
     False
     """
 
+    __slots__ = ("entered",)
+
     def __init__(self, mode: bool) -> None:
-        super().__init__(grad=bool(mode))
+        super().__init__(bool(mode))
         state = local.state
-        self.entered = {"grad": state.grad}
-        state.grad = bool(mode)
+        self.entered = state.grad
+        state.grad = self.grad
 
     def __enter__(self) -> None:
-        local.state.grad = self.modes["grad"]
-        self.before.append(self.entered)
+        super().__enter__()
+        self.before[-1] = self.entered
 
     def __call__(self, function: F) -> F:
-        local.state.grad = self.entered["grad"]
+        local.state.grad = self.entered
         return _decorate(self, function)
-
-    def clone(self) -> Mode:
-        return Mode(**self.modes)
 
 
 def is_grad_enabled() -> bool:

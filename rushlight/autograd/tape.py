@@ -53,7 +53,7 @@ class Node:
     retained: weakref.ref | None = None  # the tensor that keeps its gradient
     where: str | None = None  # the user's line, in anomaly mode
     materialize: bool = True  # results that were not used get zeros, else None
-    unusual: bool = False  # has pre-hooks, a retained gradient or several results
+    unusual: bool = False  # has hooks, a retained gradient or several results
 
     @property
     def op(self) -> Any:
@@ -82,6 +82,7 @@ class Node:
         """Calls ``hook(grad_inputs, grad_outputs)`` after this node's backward."""
         if self.post_hooks is None:
             self.post_hooks = {}
+        self.unusual = True
         return RemovableHandle(self.post_hooks, hook)
 
     def register_prehook(self, hook: Callable) -> RemovableHandle:
@@ -190,6 +191,7 @@ class Plan:
         "keeps",
         "kept",
         "op",
+        "pair",
         "rules",
         "steps",
         "whole",
@@ -198,6 +200,7 @@ class Plan:
     def __init__(self, op: Any, needed: Sequence[bool]) -> None:
         self.op = op
         self.arithmetic = op.arithmetic
+        self.pair = len(needed) == 2
         self.whole = op.vjp
         self.rules: tuple[tuple[int, Callable], ...] = ()
         if self.whole is None:
@@ -434,27 +437,6 @@ def unpack(node: Node) -> tuple[Any, list[Any]]:
     return tuple(results), operands
 
 
-def unpack_arrays(node: Node) -> tuple[Any, list[Any]]:
-    """:func:`unpack` for rules that run on arrays: one result, operands as arrays or numbers."""
-    saved, operands = node.saved, list(node.edges)
-    if saved is FREED:
-        raise freed(node)
-    for i in node.plan.kept:
-        t = saved[i]
-        if isinstance(t, Tensor):
-            if t._counter is not None:
-                check_version(node, i)
-            t = t._array
-        operands[i] = t
-    kept = node.outputs
-    if kept is None:
-        return None, operands
-    array, shared, expected = kept
-    if shared.value != expected:
-        raise modified(node, array, shared, expected)
-    return array, operands
-
-
 def check_version(node: Node, i: int) -> None:
     """An error if the kept operand ``i`` was written to since it was recorded."""
     t = node.saved[i]
@@ -484,7 +466,7 @@ def restore(node: Node, kept: Kept, history: Node | None) -> Tensor:
 
 def modified(node: Node, array: np.ndarray, c: Counter, expected: int) -> RuntimeError:
     kind = dtypes.from_numpy(array.dtype).name
-    line = f" It was changed at {c.site}." if c.site else ""
+    line = "" if c.site is None else f" It was changed at {c.site[0]}:{c.site[1]}."
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [{kind} {list(array.shape)}], needed by {node.name()}, is at version "

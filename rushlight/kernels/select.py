@@ -32,6 +32,15 @@ def choose(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return y.view(a.dtype)
 
 
+def masked(mask: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """``x`` where ``mask`` holds, else 0: the bits of ``x`` times 1 or 0."""
+    bits = BITS.get(x.itemsize)
+    if bits is None or mask.shape != x.shape:
+        return choose(mask, x, np.zeros((), x.dtype))
+    y = np.asarray(mask, bits)
+    return np.multiply(y, x.view(bits), y).view(x.dtype)
+
+
 def flat(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The elements of ``a`` broadcast to ``shape``, in one row; of a 0-d array the one element."""
     return (

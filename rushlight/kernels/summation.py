@@ -24,7 +24,7 @@ WIDE = 512  # elements of a row that NumPy adds to another at full speed
 def add_up(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> np.ndarray:
     """The sum of an array over the dimensions ``dim``, all of them if None."""
     if x.size < SMALL or x.dtype.kind != "f" or not _is_hard(x, dim):
-        return ADD.reduce(x, dim, keepdims=keepdim)
+        return ADD.reduce(x, dim, keepdims=True) if keepdim else ADD.reduce(x, dim)
     dims = range(x.ndim) if dim is None else dim
     if keepdim:
         shape = [1 if i in dims else n for i, n in enumerate(x.shape)]

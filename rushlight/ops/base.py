@@ -21,7 +21,6 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import (
     Node,
     base_of,
-    counter,
     edge,
     hand_over,
     keep,
@@ -31,10 +30,10 @@ from rushlight.autograd.tape import (
     record_several,
     steps,
 )
-from rushlight.errors import user_line
+from rushlight.errors import user_place
 from rushlight.layouts import OutOfMemoryError
 from rushlight.ops.samples import Fails, S
-from rushlight.tensor import LEAF, VIEW, Tensor, install, new, wrap
+from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new, wrap
 
 ndarray = np.ndarray
 TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -373,9 +372,11 @@ def can_store(y: Tensor, t: Tensor) -> bool:
 
 def touched(t: Tensor) -> None:
     """Counts a write to the storage of ``t``, and where the user asked for it."""
-    shared = counter(t)
+    shared = t._counter
+    if shared is None:
+        shared = t._counter = Counter()
     shared.value += 1
-    shared.site = user_line()
+    shared.site = user_place()
 
 
 def rebase(t: Tensor, history: Any) -> None:

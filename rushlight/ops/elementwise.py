@@ -12,7 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record
-from rushlight.kernels.select import choose
+from rushlight.kernels import select
 from rushlight.ops.base import any_tracked, composite, in_place, into, need_tensor, ops
 from rushlight.ops.families import (
     FLOAT32,
@@ -169,14 +169,14 @@ def masked(mask: Any, g: Any) -> Any:
     """``g`` where ``mask`` holds, else 0, be it infinite or NaN there: of tensors or arrays."""
     if isinstance(g, Tensor):
         return ops.where(mask, g, 0)
-    return choose(mask, g, np.zeros((), g.dtype))
+    return select.masked(mask, g)
 
 
 def cleared(mask: Any, g: Any) -> Any:
     """0 where ``mask`` holds, else ``g``: of tensors or arrays."""
     if isinstance(g, Tensor):
         return ops.where(mask, 0, g)
-    return choose(mask, np.zeros((), g.dtype), g)
+    return select.masked(~mask, g)
 
 
 def no_derivative(name: str, argument: str) -> NoReturn:

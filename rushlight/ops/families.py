@@ -203,17 +203,23 @@ class Binary(Elementwise, abstract=True):
 
         def write(self: Tensor, other: Any, **options: Any) -> Tensor:
             x, state = self._array, local.state
-            watched = self._history is not None or tracked(other) or unrecorded(self)
-            untracked = not (state.grad and watched)
-            usual = isinstance(other, (Tensor, int, float)) and x.dtype.kind == "f"
-            if direct and untracked and usual and not options:
-                y = other._array if isinstance(other, Tensor) else np.array(other, x.dtype)
-                if y.dtype is x.dtype and kernels[x.dtype] is eager and x.flags.writeable:
-                    if is_expandable(y.shape, x.shape):
-                        state.run(eager, x, y, out=x)
-                        touched(self)
-                        return self
-            return general(self, other, **options)
+            kind = x.dtype
+            if options or not direct or kind.kind != "f" or kernels[kind] is not eager:
+                return general(self, other, **options)
+            if isinstance(other, Tensor):
+                y = other._array
+            elif isinstance(other, (int, float)):
+                y = array(other, kind)
+            else:
+                return general(self, other)
+            if state.grad and (self._history is not None or tracked(other) or unrecorded(self)):
+                return general(self, other)
+            fits = y.shape == x.shape or is_expandable(y.shape, x.shape)
+            if y.dtype is not kind or not fits or not x.flags.writeable:
+                return general(self, other)
+            state.run(eager, x, y, x)
+            touched(self)
+            return self
 
         write.__name__ = write.__qualname__ = f"{self.name}_"
         write.__doc__ = general.__doc__
@@ -278,8 +284,11 @@ class Binary(Elementwise, abstract=True):
                 kind is not FLOAT32 and kind is not FLOAT64
             ):
                 return detour(a, b)
+            try:
+                z = run_quietly(kernels[kind], array(a, kind), y)
+            except RuntimeError:
+                z = local.state.run(kernels[kind], array(a, kind), y)
             t = new(Tensor)
-            z = local.state.run(kernels[kind], array(a, kind), y)
             t._array = z if type(z) is ndarray else asarray(z)
             if b._history is not None and differentiable:
                 record_pair(t, a, b, None, b._history)
@@ -343,7 +352,8 @@ def pair_recorder(op: Op) -> Callable[..., None]:
         if plan.kept:
             keep_a, keep_b = plan.keep
             node.saved = (a if keep_a else None, b if keep_b else None)
-            if (keep_a and version(a)) or (keep_b and version(b)):
+            written = keep_a and isinstance(a, Tensor) and a._counter is not None
+            if written or (keep_b and isinstance(b, Tensor) and b._counter is not None):
                 node.versions = (version(a), version(b))
         else:
             node.saved = NEITHER

@@ -10,7 +10,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.ops.base import composite, into, ops, registry
 from rushlight.ops.elementwise import Named, TensorPair, cleared, common_dtype, zero
-from rushlight.ops.families import Binary, Unary, conjugate
+from rushlight.ops.families import Binary, Unary, conjugate, operand_error
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor, install
 
@@ -40,8 +40,11 @@ class Square(Unary):
             return lambda x: x.astype(np.int64)
         return super().kernel(numpy_dtype)
 
+    arithmetic = True
+
     def vjp(self, g, _y, x):
-        return g * conjugate(2 * x.pow(1))  # as Pow's rule: derivatives of any order exist
+        # The first power is a node of its own: as with Pow, derivatives of any order exist.
+        return (g + g) * conjugate(x.pow(1) if isinstance(x, Tensor) else x)
 
 
 class Pow(Named):
@@ -67,10 +70,15 @@ class Pow(Named):
     ]
 
     def public(self, binary: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-        function = super().public(binary)
+        name, square = self.name, ops.square
 
         def power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-            return function(input, exponent, out=out)
+            if type(exponent) is int and exponent == 2 and isinstance(input, Tensor):
+                return square(input, out=out)
+            t = binary(input, exponent)
+            if t is NotImplemented:
+                raise operand_error(name, input, exponent)
+            return t if out is None else into(out, t)
 
         return power
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from rushlight.autograd.tape import record_one
 from rushlight.errors import kind
 from rushlight.kernels.summation import add_up
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
-from rushlight.ops.families import conjugate
+from rushlight.ops.families import FLOAT32, FLOAT64, conjugate
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, new
 
 Dims = int | Sequence[int] | None
 
+SMALL = 4096  # elements up to which a spread gradient is written out: arithmetic is quicker
 WHOLE: dict[str, Any] = {"dim": None, "keepdim": False}
 
 
@@ -91,6 +93,17 @@ def restored(g: Tensor, x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> T
     return g.reshape([1 if i in dim else n for i, n in enumerate(x.shape)])
 
 
+def spread(g: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor or array broadcast to ``shape``; a small array is written out."""
+    if isinstance(g, Tensor):
+        return g.expand(shape)
+    if prod(shape) > SMALL:
+        return np.broadcast_to(g, shape)
+    y = np.empty(shape, g.dtype)
+    y[...] = g
+    return y
+
+
 def terms(x: Any, dim: tuple[int, ...] | None) -> int:
     """How many elements are folded into one."""
     count = 1
@@ -100,19 +113,25 @@ def terms(x: Any, dim: tuple[int, ...] | None) -> int:
     return count
 
 
-def whole(op: Op, kernel: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
-    """``general`` with a short way for the everyday ``x.sum()`` of a floating-point tensor."""
+def whole(
+    op: Op, kernel: Callable[..., Any], general: Callable[..., Any], small: Any = None
+) -> Callable[..., Any]:
+    """``general`` with a short way for the everyday ``x.sum()`` of a floating-point tensor.
+
+    ``small(x, None)`` is the kernel for small arrays, if another one is quicker for them.
+    """
 
     @functools.wraps(general)
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if args or kwargs or not isinstance(input, Tensor):
             return general(input, *args, **kwargs)
         x = input._array
-        if x.dtype.kind != "f" or x.itemsize == 2 or not x.size:
+        if (x.dtype is not FLOAT32 and x.dtype is not FLOAT64) or not x.size:
             return general(input)
         state = local.state
+        y = state.run(kernel, x) if x.size > SMALL or small is None else state.run(small, x, None)
         t = new(Tensor)
-        t._array = np.asarray(state.run(kernel, x))
+        t._array = np.asarray(y)
         if input._history is not None and state.grad:
             record_one(op, t, input, WHOLE)
         return t
@@ -140,8 +159,10 @@ class Sum(Fold):
         S(T(70, 80), dim=0),
     ]
 
+    arithmetic = True
+
     def make(self) -> Callable[..., Any]:
-        return whole(self, add_up, super().make())
+        return whole(self, add_up, super().make(), np.add.reduce)
 
     def check(
         self,
@@ -168,7 +189,7 @@ class Sum(Fold):
         return add_up(x, dim, keepdim)
 
     def vjp(self, g, _y, _x, *, dim, keepdim):
-        return restored(g, _x, dim, keepdim).expand(_x.shape)
+        return spread(g if dim is None else restored(g, _x, dim, keepdim), _x.shape)
 
 
 def average(x: np.ndarray, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
@@ -188,6 +209,7 @@ class Mean(Fold):
             [4.5000]])
     """
 
+    arithmetic = True
     samples = [
         S(T(3, 4)),
         S(T(3, 4), dim=1),
@@ -224,7 +246,7 @@ class Mean(Fold):
         return average(x, dim, keepdim)
 
     def vjp(self, g, _y, _x, *, dim, keepdim):
-        return (restored(g, _x, dim, keepdim) / terms(_x, dim)).expand(_x.shape)
+        return spread(restored(g, _x, dim, keepdim) / terms(_x, dim), _x.shape)
 
 
 def need_floating(op: str, which: str, dtype: dtypes.dtype) -> dtypes.dtype:

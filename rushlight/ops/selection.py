@@ -212,6 +212,7 @@ class Between(Formula):
 
 
 between = registry["between"].call
+raised, lowered = registry["clamp_min"].binary, registry["clamp_max"].binary
 BOUND = (Tensor, *NUMBER)
 
 
@@ -238,10 +239,10 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     >>> rl.tensor([-1.0, 0.5, 2.0]).clamp(0, 1)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    if max is None and isinstance(min, BOUND):
-        y = ops.clamp_min(input, min)
+    if max is None and isinstance(min, BOUND) and isinstance(input, Tensor):
+        y = raised(input, min)
     elif min is None and isinstance(max, BOUND):
-        y = ops.clamp_max(input, max)
+        y = lowered(need_tensor("clamp", input), max)
     elif isinstance(min, BOUND) and isinstance(max, BOUND):
         y = between(need_tensor("clamp", input), min, max)
     elif min is None and max is None:

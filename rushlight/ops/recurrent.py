@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.ops.base import composite, need_tensor, ops
+from rushlight.ops.dropout import dropped
 from rushlight.ops.recurrent_layers import GRU, LSTM, RNN_RELU, RNN_TANH, Weights
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -47,7 +48,7 @@ def stacked(
             last.append(states)
         x = outputs[0] if directions == 1 else ops.cat(outputs, 1)
         if dropout and train and k < num_layers - 1:
-            x = ops.dropout(x, dropout, True)
+            x = dropped(x, dropout, True)
     return (x, *[ops.stack(states) for states in zip(*last, strict=True)])
 
 

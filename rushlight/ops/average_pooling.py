@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.kernels import windows as kernels
-from rushlight.kernels.windows import Windows
+from rushlight.kernels import pooling as kernels
+from rushlight.kernels.pooling import Windows
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.pooling import Sizes, need_dtype, per_dimension, pool_errors, windows_of
 from rushlight.ops.reduce import in_float32, need_bool

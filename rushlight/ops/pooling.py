@@ -10,8 +10,8 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.kernels import windows as kernels
-from rushlight.kernels.windows import Window, Windows
+from rushlight.kernels import pooling as kernels
+from rushlight.kernels.pooling import Window, Windows
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.reduce import in_float32, need_bool
 from rushlight.ops.samples import Fails, S, T

@@ -1,0 +1,215 @@
+"""Windows that slide over planes: folding what they hold, and finding where it was.
+
+A fold goes dimension by dimension, and along one by whole strided slices, one for each position in
+the window: a few long vector operations instead of a short one for every window.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Window(NamedTuple):
+    """How a window slides along one dimension, from ``length`` elements to ``count`` results."""
+
+    length: int
+    count: int
+    size: int
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether each result is one element."""
+        return self.size == self.stride == 1 and not self.padding
+
+    @property
+    def is_disjoint(self) -> bool:
+        """Whether no two results share an element."""
+        return self.stride > (self.size - 1) * self.dilation or self.count < 2
+
+
+Windows = tuple[Window, ...]
+"""Those of the last dimensions of an array, which together are its *plane*."""
+
+
+@functools.lru_cache(1024)
+def parts(w: Window) -> tuple[tuple[int, slice, slice], ...]:
+    """(position in the window, the results that have an element there, those elements).
+
+    Positions that every result has come first; those in the padding are left out.
+    """
+    found = []
+    for k in range(w.size):
+        shift = k * w.dilation - w.padding
+        first = max(0, -(shift // w.stride))
+        last = min(w.count, (w.length - 1 - shift) // w.stride + 1)
+        if first < last:
+            start, stop = first * w.stride + shift, (last - 1) * w.stride + shift + 1
+            found.append((k, slice(first, last), slice(start, stop, w.stride)))
+    return tuple(sorted(found, key=lambda part: part[1] != slice(0, w.count)))
+
+
+def fold(ufunc: Any, x: np.ndarray, windows: Windows, empty: Any) -> np.ndarray:
+    """``ufunc`` over the elements of each window; ``empty`` is what it makes of none."""
+    y = x
+    for dim, w in enumerate(windows, x.ndim - len(windows)):
+        if not w.is_trivial:
+            y = _fold_along(ufunc, y, dim, w, empty)
+    return y.copy() if y is x else y
+
+
+def _fold_along(ufunc: Any, x: np.ndarray, dim: int, w: Window, empty: Any) -> np.ndarray:
+    before = (slice(None),) * dim
+    if w.count == 1:
+        return ufunc.reduce(x[(*before, _only(w))], dim, keepdims=True, initial=empty)
+    steps = parts(w)
+    everywhere = [elements for _, results, elements in steps if results == slice(0, w.count)][:2]
+    if everywhere:
+        first, *second = [x[(*before, elements)] for elements in everywhere]
+        y = ufunc(first, *second) if second else first.copy()
+    else:
+        y = np.full((*x.shape[:dim], w.count, *x.shape[dim + 1 :]), empty, x.dtype)
+    for _, results, elements in steps[len(everywhere) :]:
+        target = y[(*before, results)]
+        ufunc(target, x[(*before, elements)], out=target)
+    return y
+
+
+def _only(w: Window) -> slice:
+    """The elements of a window that does not slide."""
+    starts = [elements.start for _, _, elements in parts(w)]
+    return slice(starts[0], starts[-1] + 1, w.dilation) if starts else slice(0)
+
+
+def spread(y: np.ndarray, windows: Windows) -> np.ndarray:
+    """Each result added to all elements of its window: the transpose of folding by addition."""
+    x = y
+    for dim, w in reversed(list(enumerate(windows, y.ndim - len(windows)))):
+        if not w.is_trivial:
+            x = _spread_along(x, dim, w)
+    return x.copy() if x is y else x
+
+
+def _spread_along(y: np.ndarray, dim: int, w: Window) -> np.ndarray:
+    before = (slice(None),) * dim
+    x = np.zeros((*y.shape[:dim], w.length, *y.shape[dim + 1 :]), y.dtype)
+    if w.count == 1:
+        x[(*before, _only(w))] = y
+        return x
+    for _, results, elements in parts(w):
+        if w.is_disjoint:
+            x[(*before, elements)] = y[(*before, results)]
+        else:
+            x[(*before, elements)] += y[(*before, results)]
+    return x
+
+
+def places(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
+    """Where in its plane each ``y`` stands, which is the largest element of a window of ``x``.
+
+    Of several equal ones it is the first; NaN counts as the largest, and the last NaN is taken.
+    """
+    single = all([w.count == 1 and parts(w) for w in windows])
+    index = _place_in_one(x, windows) if single else _place_in_each(x, y, windows)
+    unordered = np.isnan(y)
+    if unordered.any():
+        plane = x.shape[x.ndim - len(windows) :]
+        order = np.arange(math.prod(plane)).reshape(plane)
+        last = fold(np.maximum, np.where(np.isnan(x), order, -1), windows, -1)
+        np.copyto(index, last, where=unordered)
+    if any([w.padding and w.dilation > 1 for w in windows]):
+        # A window may lie in the padding altogether, and then has no place: it gets the nearest.
+        index.clip(0, math.prod([w.length for w in windows]) - 1, out=index)
+    return index
+
+
+def _place_in_one(x: np.ndarray, windows: Windows) -> np.ndarray:
+    """:func:`places` for one window in each plane."""
+    inside, plane = tuple(map(_only, windows)), [w.length for w in windows]
+    order = np.arange(math.prod(plane)).reshape(plane)[inside].reshape(-1)
+    shape = (*x.shape[: x.ndim - len(windows)], *[1] * len(windows))
+    return order.take(x[(..., *inside)].reshape(*shape, order.size).argmax(-1))
+
+
+def _place_in_each(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
+    """:func:`places` by comparing: the least number of a position that holds y; no branches."""
+    kind = np.min_scalar_type(math.prod([w.size for w in windows]))
+    least = np.full(y.shape, np.iinfo(kind).max, kind)
+    missed = np.empty(y.shape, bool)
+    for steps in itertools.product(*map(parts, windows)):
+        number = 0
+        for (k, _, _), w in zip(steps, windows, strict=True):
+            number = number * w.size + k
+        missed.fill(True)
+        results, elements = (..., *[s[1] for s in steps]), (..., *[s[2] for s in steps])
+        np.not_equal(x[elements], y[results], out=missed[results])
+        candidate = np.negative(missed.view(np.uint8).astype(kind, copy=False))
+        candidate |= number
+        np.minimum(least, candidate, out=least)
+    corners, offsets = _layout(windows)
+    index = offsets.take(least, mode="clip")
+    index += corners
+    return index
+
+
+@functools.lru_cache(256)
+def _layout(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """Where windows begin in their plane, and how far their positions are from there."""
+    corners, offsets = np.zeros((), np.int64), np.zeros((), np.int64)
+    for w in windows:
+        begin = np.arange(w.count) * w.stride - w.padding
+        corners = np.add.outer(corners * w.length, begin)
+        offsets = np.add.outer(offsets * w.length, np.arange(w.size) * w.dilation)
+    return corners, offsets.reshape(-1)
+
+
+@functools.lru_cache(256)
+def holdings(windows: Windows, with_padding: bool) -> np.ndarray:
+    """How many elements each window holds, or one number if all hold as many.
+
+    Padding counts or not; what a window reaches beyond the padding never does.
+    """
+    total = np.ones((), np.int64)
+    for w in windows:
+        begin = np.arange(w.count) * w.stride - w.padding
+        end = np.minimum(begin + w.size, w.length + w.padding)
+        if not with_padding:
+            begin, end = np.maximum(begin, 0), np.minimum(end, w.length)
+        total = np.multiply.outer(total, end - begin)
+    first = total.reshape(-1)[:1].reshape(())
+    return first if (total == first).all() else total
+
+
+def pick(x: np.ndarray, index: np.ndarray, rank: int) -> np.ndarray:
+    """The elements at the places ``index`` of each plane, the last ``rank`` dimensions of ``x``."""
+    size = math.prod(x.shape[x.ndim - rank :])
+    return x.reshape(-1).take(_in_all(index, size, rank))
+
+
+def put(y: np.ndarray, index: np.ndarray, plane: tuple[int, ...], once: bool) -> np.ndarray:
+    """Planes of zeros with ``y`` at the places ``index``; what meets there is added up.
+
+    ``once`` says that no place is named twice, or that the last value shall count.
+    """
+    rank = len(plane)
+    x = np.zeros(math.prod(y.shape[: y.ndim - rank]) * math.prod(plane), y.dtype)
+    where = _in_all(index, math.prod(plane), rank).reshape(-1)
+    if once:
+        x[where] = y.reshape(-1)
+    else:
+        np.add.at(x, where, y.reshape(-1))
+    return x.reshape(*y.shape[: y.ndim - rank], *plane)
+
+
+def _in_all(index: np.ndarray, size: int, rank: int) -> np.ndarray:
+    """Places in planes of ``size`` elements as places among all elements."""
+    planes = math.prod(index.shape[: index.ndim - rank])
+    first = np.arange(0, planes * size, size or 1)
+    return index + first.reshape(*index.shape[: index.ndim - rank], *[1] * rank)

@@ -8,6 +8,8 @@ tensor([[3., 3.]])
 from rushlight.ops import (  # noqa: F401 - importing a family registers its functions
     average_pooling,
     classification_losses,
+    convolution,
+    ctc,
     distances,
     dropout,
     linear,
@@ -18,6 +20,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     probability_losses,
     recurrent,
     regression_losses,
+    transposed_convolution,
 )
 
 globals().update(vars(ops.__dict__["nn.functional"]))

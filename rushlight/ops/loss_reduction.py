@@ -47,13 +47,12 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def warn_of_broadcast(input: Tensor, target: Tensor) -> None:
-    """A warning if the target has another shape than the input."""
-    if target._array.shape != input._array.shape:
-        warn(
-            f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size."
-        )
+    """The warning that target and input have different shapes."""
+    warn(
+        f"Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size."
+    )
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -35,14 +35,16 @@ BAD_PAIRS = [
     ),
     Fails(RuntimeError, "must match the size of tensor b", T(3, 4), T(3, 3)),
 ]
-BAD_WEIGHT = Fails(ValueError, r"same size.*\[3\] and \[2\]", T(3), T(3), weight=T(2))
+BAD_WEIGHT = Fails(ValueError, r"same size, got shapes \[2\] and \[3\]", T(3), T(3), weight=T(2))
 LOG_2_PI = math.log(2 * math.pi)
 
 
 def pair(name: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
     """The two tensors of a loss, of one dtype, with a warning if their shapes differ."""
     x, t = need_tensor(name, input), need_tensor(name, target, "target", 2)
-    warn_of_broadcast(x, t)
+    if x._array.shape != t._array.shape:
+        warn_of_broadcast(x, t)
+        x, t = ops.broadcast_tensors(x, t)
     if x._array.dtype is not t._array.dtype:
         kind = common_dtype((x, t))
         x, t = x.to(kind), t.to(kind)

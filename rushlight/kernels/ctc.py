@@ -1,0 +1,104 @@
+"""Connectionist temporal classification: how likely a sequence is over all its alignments.
+
+An alignment of the labels l₁ … lₙ gives one symbol to each step of time. Its symbols are, in
+order, ``· l₁ · l₂ · … lₙ ·``: each lasts for some steps, and blanks (``·``) may be left out, but
+not between equal labels. *States* are the 2n + 1 places of that line. All likelihoods are
+logarithms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+NEVER = -np.inf
+
+
+class Sequences(NamedTuple):
+    """What is to be recognised: labels, padded to a common length, and how many of them count."""
+
+    targets: np.ndarray  # (sequences, labels)
+    input_lengths: np.ndarray  # (sequences): steps of time
+    target_lengths: np.ndarray  # (sequences): labels
+    blank: int
+
+    def states(self) -> np.ndarray:
+        """The symbol of each state: (sequences, states)."""
+        count, n = self.targets.shape
+        states = np.full((count, 2 * n + 1), self.blank)
+        states[:, 1::2] = self.targets
+        return states
+
+    def skips(self, kind: np.dtype) -> np.ndarray:
+        """0 where a state may follow that two before it, a label that differs; else never."""
+        skips = np.full((len(self.targets), 2 * self.targets.shape[1] + 1), NEVER, kind)
+        skips[:, 3::2][self.targets[:, 1:] != self.targets[:, :-1]] = 0
+        return skips
+
+    def ends(self, kind: np.dtype) -> np.ndarray:
+        """0 for the states that a sequence may end in, its last label and its last blank."""
+        state, last = np.arange(2 * self.targets.shape[1] + 1), 2 * self.target_lengths[:, None]
+        return np.where((state == last) | (state == last - 1), 0, NEVER).astype(kind)
+
+
+def add_likelihoods(*parts: np.ndarray) -> np.ndarray:
+    """log Σ exp(parts)."""
+    top = np.maximum.reduce(parts)
+    top[top == NEVER] = 0
+    total = np.exp(parts[0] - top)
+    for part in parts[1:]:
+        total += np.exp(part - top)
+    return np.add(np.log(total, total), top, total)
+
+
+def losses(log_probs: np.ndarray, sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
+    """The negative log likelihoods, and alpha: how likely each state is reached at each time."""
+    kind, count = log_probs.dtype, len(sequences.targets)
+    emitted = np.take_along_axis(log_probs, sequences.states()[None], 2)
+    skips = sequences.skips(kind)
+    alpha = np.empty_like(emitted)
+    alpha[0, :, 2:] = NEVER
+    alpha[0, :, :2] = emitted[0, :, :2]
+    before = np.full((count, emitted.shape[2] + 2), NEVER, kind)
+    for t in range(1, len(alpha)):
+        before[:, 2:] = alpha[t - 1]
+        alpha[t] = add_likelihoods(before[:, 2:], before[:, 1:-1], before[:, :-2] + skips)
+        alpha[t] += emitted[t]
+    reached = alpha[np.maximum(sequences.input_lengths - 1, 0), np.arange(count)]
+    likelihoods = np.logaddexp.reduce(reached + sequences.ends(kind), 1)
+    at_once = np.where(sequences.target_lengths == 0, kind.type(0), kind.type(NEVER))
+    return -np.where(sequences.input_lengths == 0, at_once, likelihoods), alpha
+
+
+def slope(
+    log_probs: np.ndarray, loss: np.ndarray, alpha: np.ndarray, sequences: Sequences
+) -> np.ndarray:
+    """The slope of the losses in the logits of ``log_probs``: the probability of each symbol at
+    each time, less how likely the alignments of the sequence have it there."""
+    states = sequences.states()
+    emitted = np.take_along_axis(log_probs, states[None], 2)
+    occupied = np.exp(alpha + beta(emitted, sequences) + loss[:, None])
+    y = np.exp(log_probs)
+    y[..., sequences.blank] -= occupied[..., ::2].sum(2)
+    row = np.arange(len(states))
+    for state in range(1, states.shape[1], 2):
+        y[:, row, states[:, state]] -= occupied[..., state]
+    y[np.arange(len(y))[:, None] >= sequences.input_lengths] = 0
+    return y
+
+
+def beta(emitted: np.ndarray, sequences: Sequences) -> np.ndarray:
+    """How likely each state at each time goes on to an end of its sequence."""
+    kind = emitted.dtype
+    ends = sequences.ends(kind)
+    leaps = np.full(emitted.shape[1:], NEVER, kind)
+    leaps[:, :-2] = sequences.skips(kind)[:, 2:]
+    after = np.full((emitted.shape[1], emitted.shape[2] + 2), NEVER, kind)
+    y = np.empty_like(emitted)
+    for t in reversed(range(len(y))):
+        y[t] = add_likelihoods(after[:, :-2], after[:, 1:-1], after[:, 2:] + leaps)
+        last = sequences.input_lengths == t + 1
+        y[t, last] = ends[last]
+        after[:, :-2] = y[t] + emitted[t]
+    return y

@@ -40,6 +40,7 @@ LAYERS = (
     ("frontends",),
     ("distributed",),
     ("board",),
+    ("utils",),
     ("",),  # the package itself: the public names
     ("cli", "__main__"),
 )

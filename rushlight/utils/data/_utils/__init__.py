@@ -1,0 +1,3 @@
+"""PyTorch's inner modules that programs import from."""
+
+from rushlight.utils.data._utils import collate, worker

@@ -1,0 +1,3 @@
+"""The sampler of distributed programs, under PyTorch's module name."""
+
+from rushlight.data.distributed import DistributedSampler as DistributedSampler

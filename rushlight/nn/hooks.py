@@ -390,7 +390,6 @@ class BackwardHookFunction(Function):
     @staticmethod
     def forward(ctx: FunctionCtx, arrived: Callable[..., Any], *tensors: Tensor) -> Any:
         ctx.arrived = arrived
-        ctx.mark_non_differentiable(*[t for t in tensors if not t.requires_grad])
         return tensors
 
     @staticmethod
@@ -401,10 +400,10 @@ class BackwardHookFunction(Function):
 def watched(values: tuple[Any, ...], arrived: Callable[..., Any]) -> tuple[Any, bool]:
     """``values`` with tensors whose gradients pass ``arrived``, and whether there are any.
 
-    ``arrived`` gets one gradient for each value; those of values that are no tensors are None.
+    ``arrived`` gets one gradient for each value, None for those that cannot have one.
     """
-    places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
-    if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
+    places = [i for i, t in enumerate(values) if isinstance(t, Tensor) and t.requires_grad]
+    if not places or not is_grad_enabled():
         return values, False
 
     def of_all_values(grads: tuple[Any, ...]) -> list[Any]:

@@ -532,7 +532,7 @@ class Module(hooks.Hookable):
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
         for name, t in state.own_state(self):
-            destination[prefix + name] = t if keep_vars else t.detach()
+            destination[prefix + name] = t if keep_vars or is_lazy(t) else t.detach()
         if type(self).get_extra_state is not Module.get_extra_state:
             destination[prefix + state.EXTRA_STATE] = self.get_extra_state()
 

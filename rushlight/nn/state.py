@@ -98,7 +98,8 @@ def load_one(
     try:
         with no_grad():
             if not assign:
-                target.copy_(source)
+                if not is_lazy(target):  # else both wait for their shape
+                    target.copy_(source)
                 return None
             if isinstance(target, Parameter):
                 wants = target.requires_grad

@@ -167,7 +167,7 @@ def check_kept(
         if old != new:
             raise ValueError(
                 f"Registering a parametrization may not change the {word} of {what}, unless "
-                f"`unsafe` flag is enabled.\n{before} {word}: {old}\n{after} {word}: {new}"
+                f"the `unsafe` flag is enabled.\n{before} {word}: {old}\n{after} {word}: {new}"
             )
 
 

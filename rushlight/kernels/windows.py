@@ -77,7 +77,7 @@ def folded(windows: Array, geometry: Geometry, size: Sizes) -> Array:
     kernel, count = windows.shape[2 : 2 + dims], windows.shape[2 + dims :]
     wide = np.zeros((*windows.shape[:2], *geometry.reach(kernel, count)), windows.dtype)
     lay(seen(wide, kernel, geometry, count), windows, kernel)
-    return cropped(wide, geometry.padding, size)
+    return np.ascontiguousarray(cropped(wide, geometry.padding, size))
 
 
 def lay(target: Array, windows: Array, kernel: Sizes) -> None:

@@ -12,6 +12,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     ctc,
     distances,
     dropout,
+    folding,
     linear,
     margin_losses,
     network_activations,

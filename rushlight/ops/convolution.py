@@ -122,13 +122,13 @@ def per_dimension(op: str, argument: str, value: Any, dims: int) -> Sizes:
     """A number for each dimension: all the same one, or given one by one."""
     if type(value) is int:
         return (value,) * dims
+    several = isinstance(value, (tuple, list))
     try:
-        if isinstance(value, (Tensor, bool)) or not isinstance(value, Sequence):
-            return (whole(value, op, argument),) * dims
-        given = tuple([index(v) for v in value])
+        given = tuple([index(v) for v in (value if several else (value,))])
     except TypeError:
-        kinds = [messages.kind(v) for v in value] if isinstance(value, Sequence) else []
-        found = f"({', '.join(kinds)})" if kinds else messages.kind(value)
+        found = messages.kind(value)
+        if several:
+            found = f"({', '.join([messages.kind(v) for v in value])})"
         raise TypeError(
             f"{op}(): argument '{argument}' must be tuple of ints, not {found}"
         ) from None

@@ -69,7 +69,7 @@ def transposed_errors(dims: int) -> list[Fails]:
     return [
         Fails(TypeError, "'input' .* must be Tensor, not list", [1.0], W),
         Fails(TypeError, "'weight' .* must be Tensor, not float", X, 1.0),
-        Fails(TypeError, "'padding' must be int, not str", X, W, padding="same"),
+        Fails(TypeError, "'padding' must be tuple of ints, not str", X, W, padding="same"),
         Fails(TypeError, "'stride' must be tuple of ints, not float", X, W, None, 1.5),
         Fails(
             RuntimeError, rf"{dims + 1}D \(unbatched\) or {dims + 2}D .* of size: \[4\]", T(4), W

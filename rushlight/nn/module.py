@@ -453,7 +453,9 @@ class Module(hooks.Hookable):
 
     def share_memory(self: Self) -> Self:
         """Moves the elements to memory that forked processes share."""
-        return self._apply(lambda t: t.share_memory_())
+        for t in (*self.parameters(), *self.buffers()):
+            t.share_memory_()
+        return self
 
     def train(self: Self, mode: bool = True) -> Self:
         """Sets training mode, which dropout and normalisation heed; :meth:`eval` is its contrary.

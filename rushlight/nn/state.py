@@ -88,9 +88,9 @@ def load_one(
             f"from checkpoint but received {type(source)}"
         )
     if not is_lazy(target):
-        if not target.ndim and source._array.shape == (1,):
+        if not target.ndim and source.shape == (1,):
             source = source[0]
-        if source._array.shape != target._array.shape:
+        if source.shape != target.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {source.shape} from "
                 f"checkpoint, the shape in current model is {target.shape}."
@@ -183,7 +183,7 @@ def fits(module: Module, entries: Mapping[str, Any]) -> bool:
     return own.keys() == entries.keys() and all(
         isinstance(value := entries[key], Tensor)
         and not is_lazy(t)
-        and value._array.shape == t._array.shape
+        and value.shape == t.shape
         for key, t in own.items()
     )
 

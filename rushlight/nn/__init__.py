@@ -9,6 +9,23 @@ from rushlight.nn.containers import (
     ParameterList,
     Sequential,
 )
+from rushlight.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from rushlight.nn.folding import Fold, Unfold
+from rushlight.nn.lazy_convolution import (
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
 from rushlight.nn.linear import Bilinear, Identity, LazyLinear, Linear
 from rushlight.nn.module import Module
 from rushlight.nn.parallel import DataParallel
@@ -27,11 +44,24 @@ __all__ = [
     "RNN",
     "Bilinear",
     "Buffer",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "DataParallel",
     "Flatten",
+    "Fold",
     "GRUCell",
     "Identity",
     "LSTMCell",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
     "LazyLinear",
     "Linear",
     "Module",
@@ -45,6 +75,7 @@ __all__ = [
     "RNNCellBase",
     "Sequential",
     "Unflatten",
+    "Unfold",
     "UninitializedBuffer",
     "UninitializedParameter",
     "functional",

@@ -6,6 +6,7 @@ tensor([[3., 3.]])
 """
 
 from rushlight.ops import (  # noqa: F401 - importing a family registers its functions
+    adaptive_pooling,
     average_pooling,
     classification_losses,
     convolution,
@@ -13,6 +14,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     distances,
     dropout,
     folding,
+    interpolation,
     linear,
     linear_cross_entropy,
     margin_losses,
@@ -24,6 +26,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     recurrent,
     regression_losses,
     transposed_convolution,
+    unpooling,
 )
 
 globals().update(vars(ops.__dict__["nn.functional"]))

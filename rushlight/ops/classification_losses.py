@@ -67,11 +67,16 @@ BAD_LABELS = [
 ]
 
 
-def labelled(
-    name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The operands of a loss of labelled classes, checked but for the labels themselves."""
-    x, t = input._array, target._array
+def fitting(
+    name: str,
+    logits: tuple[int, ...],
+    kind: np.dtype,
+    target: Tensor,
+    weight: Any,
+    ignore_index: int,
+) -> Tensor:
+    """The labels, in the shape that fits these logits, and checked but for their values."""
+    t = target._array
     if t.dtype is not INT64:
         if target.dtype is not dtypes.uint8:
             raise RuntimeError(
@@ -79,15 +84,20 @@ def labelled(
                 f"{target.dtype.storage_name}"
             )
         target = target.to(dtypes.int64)
-    if x.ndim != 2 or t.shape != x.shape[:1]:
-        target = target.reshape(label_shape(x.shape, t.shape))
-    if x.dtype.kind != "f" and not input.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.storage_name}'")
+    if len(logits) != 2 or t.shape != logits[:1]:
+        target = target.reshape(label_shape(logits, t.shape))
+    if kind.kind != "f":
+        need_floating(name, dtypes.from_numpy(kind))
     if weight is not None:
-        check_weight(name, input, weight)
+        check_weight(name, logits[kernels.class_dim(len(logits))], kind, weight)
     if type(ignore_index) is not int:
         check_ignore_index(name, ignore_index)
-    return input, target, weight
+    return target
+
+
+def need_floating(name: str, kind: dtypes.dtype) -> None:
+    if not kind.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.storage_name}'")
 
 
 def label_shape(x: tuple[int, ...], t: tuple[int, ...]) -> tuple[int, ...]:
@@ -116,16 +126,15 @@ def label_shape(x: tuple[int, ...], t: tuple[int, ...]) -> tuple[int, ...]:
     return t
 
 
-def check_weight(name: str, x: Tensor, weight: Any) -> None:
-    """An error unless ``weight`` has a number of the dtype of ``x`` for each class."""
+def check_weight(name: str, classes: int, kind: np.dtype, weight: Any) -> None:
+    """An error unless ``weight`` has a number of this dtype for each class."""
     w = need_constant(name, weight)
-    classes = x.shape[kernels.class_dim(x.ndim)]
     if w.shape != (classes,):
         raise wrong_weight(name, classes, w)
-    if w.dtype is not x.dtype:
+    if w._array.dtype is not kind:
         raise RuntimeError(
-            f"{name}: expected scalar type {x.dtype.storage_name} for weight but found "
-            f"{w.dtype.storage_name}"
+            f"{name}: expected scalar type {dtypes.from_numpy(kind).storage_name} for weight but "
+            f"found {w.dtype.storage_name}"
         )
 
 
@@ -227,8 +236,9 @@ def nll_loss(
     reduction = chosen(reduction, size_average, reduce)
     x = need_tensor("nll_loss", input)
     t = need_tensor("nll_loss", target, "target", 2)
-    operands = labelled("nll_loss", x, t, weight, ignore_index)
-    return picked_loss.call(*operands, reduction, ignore_index)[0]
+    a = x._array
+    t = fitting("nll_loss", a.shape, a.dtype, t, weight, ignore_index)
+    return picked_loss.call(x, t, weight, reduction, ignore_index)[0]
 
 
 class LabelCrossEntropy(LabelLoss):
@@ -348,12 +358,13 @@ def cross_entropy(
     t = need_tensor("cross_entropy", target, "target", 2)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if x._array.shape == t._array.shape:
+    a = x._array
+    if a.shape == t._array.shape:
         return soft_cross_entropy(x, t, weight, ignore_index, reduction, label_smoothing)
-    operands = labelled("cross_entropy", x, t, weight, ignore_index)
+    t = fitting("cross_entropy", a.shape, a.dtype, t, weight, ignore_index)
     if label_smoothing:
-        return smoothed_cross_entropy(*operands, reduction, ignore_index, label_smoothing)
-    return label_cross_entropy.call(*operands, reduction, ignore_index)[0]
+        return smoothed_cross_entropy(x, t, weight, reduction, ignore_index, label_smoothing)
+    return label_cross_entropy.call(x, t, weight, reduction, ignore_index)[0]
 
 
 def soft_cross_entropy(

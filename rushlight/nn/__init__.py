@@ -1,6 +1,7 @@
 """Networks: modules, their parameters, and the functions they are made of."""
 
 from rushlight.nn import functional, init, modules, parallel, utils
+from rushlight.nn.adaptive import AdaptiveLogSoftmaxWithLoss
 from rushlight.nn.cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from rushlight.nn.containers import (
     ModuleDict,
@@ -17,6 +18,7 @@ from rushlight.nn.convolution import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
+from rushlight.nn.distance import CosineSimilarity, PairwiseDistance
 from rushlight.nn.folding import Fold, Unfold
 from rushlight.nn.lazy_convolution import (
     LazyConv1d,
@@ -27,6 +29,31 @@ from rushlight.nn.lazy_convolution import (
     LazyConvTranspose3d,
 )
 from rushlight.nn.linear import Bilinear, Identity, LazyLinear, Linear
+from rushlight.nn.losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
+    CrossEntropyLoss,
+    CTCLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    LinearCrossEntropyLoss,
+    MarginRankingLoss,
+    MSELoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    NLLLoss,
+    NLLLoss2d,
+    PoissonNLLLoss,
+    SmoothL1Loss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
 from rushlight.nn.module import Module
 from rushlight.nn.parallel import DataParallel
 from rushlight.nn.parameter import (
@@ -37,24 +64,37 @@ from rushlight.nn.parameter import (
 )
 from rushlight.nn.recurrent import GRU, LSTM, RNN, RNNBase
 from rushlight.nn.shape import Flatten, Unflatten
+from rushlight.ops.linear_cross_entropy import LinearCrossEntropyOptions
 
 __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "AdaptiveLogSoftmaxWithLoss",
+    "BCELoss",
+    "BCEWithLogitsLoss",
     "Bilinear",
     "Buffer",
+    "CTCLoss",
     "Conv1d",
     "Conv2d",
     "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "CosineEmbeddingLoss",
+    "CosineSimilarity",
+    "CrossEntropyLoss",
     "DataParallel",
     "Flatten",
     "Fold",
     "GRUCell",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
     "Identity",
+    "KLDivLoss",
+    "L1Loss",
     "LSTMCell",
     "LazyConv1d",
     "LazyConv2d",
@@ -64,16 +104,31 @@ __all__ = [
     "LazyConvTranspose3d",
     "LazyLinear",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
+    "MSELoss",
+    "MarginRankingLoss",
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "NLLLoss",
+    "NLLLoss2d",
+    "PairwiseDistance",
     "Parameter",
     "ParameterDict",
     "ParameterList",
+    "PoissonNLLLoss",
     "RNNBase",
     "RNNCell",
     "RNNCellBase",
     "Sequential",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
     "UninitializedBuffer",

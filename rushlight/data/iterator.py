@@ -21,6 +21,8 @@ from rushlight.data.worker import Answer, Ending, Plan, Task
 if TYPE_CHECKING:
     from rushlight.data.loader import DataLoader
 
+PREFETCHED = 2  # batches that a worker loads ahead unless it is told
+
 
 class LoaderIterator(ABC):
     """The batches of an epoch, from its beginning or from a position in it."""
@@ -57,7 +59,7 @@ class LoaderIterator(ABC):
     def skip(self, batches: int) -> None:
         """Makes ready for the batch after the first ``batches``; only a stream loads them again."""
         if not self.loader._iterable:
-            next(islice(self.order, batches, batches), None)
+            advance(self.order, batches)
             self.prepare()
             return
         self.prepare()
@@ -141,7 +143,10 @@ class WorkersIterator(LoaderIterator):
             loader._pool = self.pool
         position.workers = self.pool.streams
         self.epoch = self.pool.begin_epoch(self)
-        for _ in range(loader.num_workers * (loader.prefetch_factor or 0)):
+        if not loader._iterable:  # each batch of a resumed epoch goes to the worker it went to
+            advance(self.turns, position.batches)
+        ahead = PREFETCHED if loader.prefetch_factor is None else loader.prefetch_factor
+        for _ in range(ahead * loader.num_workers):
             self.send()
 
     def load(self) -> Any:
@@ -201,6 +206,10 @@ class WorkersIterator(LoaderIterator):
             return next((worker for worker in turns if worker in self.active), None)
         busy = [request.worker for request in self.requests.values()]
         return min(self.active, key=busy.count, default=None)
+
+
+def advance(iterator: Iterator[Any], steps: int) -> None:
+    next(islice(iterator, steps, steps), None)
 
 
 def plan_of(loader: DataLoader[Any], base_seed: int) -> Plan:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from rushlight.data.collate import default_collate, default_convert
 from rushlight.data.datasets import IterableDataset
-from rushlight.data.iterator import InlineIterator, LoaderIterator, WorkersIterator
+from rushlight.data.iterator import PREFETCHED, InlineIterator, LoaderIterator, WorkersIterator
 from rushlight.data.pool import Pool
 from rushlight.data.samplers import BatchSampler, EndlessSampler, RandomSampler, SequentialSampler
 from rushlight.data.state import Position, restore_generators
@@ -121,7 +121,9 @@ class DataLoader(Generic[T_co]):
             raise ValueError("persistent_workers option needs num_workers > 0")
         self.dataset = dataset
         self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        if num_workers and prefetch_factor is None:
+            prefetch_factor = PREFETCHED
+        self.prefetch_factor = prefetch_factor
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout

@@ -207,6 +207,7 @@ class Threshold(Formula):
 
     method = False
     kinds = "if"
+    arithmetic = True
     samples = [S(T(3, 4), 0.5, 3), S(T(), 0, -1), S(T(0), 0, 0)]
     errors = [Fails(TypeError, "must be Tensor, not float", 1.5, 0, 0)]
 
@@ -229,6 +230,7 @@ class Hardshrink(Formula):
 
     kinds = "f"
     inplace = False
+    arithmetic = True
     samples = [S(T(3, 4)), S(T(3, 4), lambd=1.0), S(T()), S(T(0))]
     errors = [NOT_A_TENSOR]
 

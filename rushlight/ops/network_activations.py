@@ -61,6 +61,11 @@ class Activation(Formula, abstract=True):
         return overwrite(x, super().apply((source,), attrs), source)
 
 
+def either(mask: Any, a: Any, b: Any) -> Any:
+    """``a`` where ``mask`` holds, else ``b``: of tensors or arrays."""
+    return ops.where(mask, a, b) if isinstance(a, Tensor) else choose(mask, a, b)
+
+
 @composite(namespace=SPACE, method=False, samples=SAMPLES, errors=[NOT_A_TENSOR])
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(0, x)``, element by element; ``inplace`` writes it over ``input``.
@@ -139,17 +144,19 @@ class LeakyRelu(Activation):
     tensor([-0.1000,  2.0000])
     """
 
-    samples = [*SAMPLES, S(T(3, 4), 0.1), S(T(3), negative_slope=-2.0)]
+    arithmetic = True
+    samples = [*SAMPLES, S(T(3, 4), 0.1), S(T(3), negative_slope=-2.0), S(T(3), 1.5)]
 
     def check(self, input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Any:
         x = need_tensor("leaky_relu", input)
         return (x,), {"slope": negative_slope, "inplace": inplace}
 
     def eager(self, x, *, slope):
-        return choose(x > 0, x, x * x.dtype.type(slope))
+        y = x * x.dtype.type(slope)
+        return np.maximum(x, y) if 0 <= slope <= 1 else choose(x > 0, x, y)
 
     def vjp(self, g, _y, x, *, slope):
-        return tied(ops.where(x > 0, g, g * slope), x)
+        return tied(either(x > 0, g, g * slope), x)
 
 
 class Elu(Activation):
@@ -179,6 +186,7 @@ class Hardtanh(Activation):
     """
 
     kinds = "if"
+    arithmetic = True
     samples = [*SAMPLES, S(T(3, 4), -0.5, 1.5), S(T(3), min_val=0.0, max_val=1.0)]
     errors = [
         NOT_A_TENSOR,
@@ -220,6 +228,7 @@ class Hardsigmoid(Activation):
     tensor([0.0000, 0.5000, 0.7500])
     """
 
+    arithmetic = True
     samples = [*SAMPLES, S(T(3, 4, low=-5, high=5))]
 
     def check(self, input: Tensor, inplace: bool = False) -> Any:
@@ -240,6 +249,7 @@ class Hardswish(Activation):
     tensor([-0.0000,  1.1250,  4.0000])
     """
 
+    arithmetic = True
     samples = [*SAMPLES, S(T(3, 4, low=-5, high=5))]
 
     def check(self, input: Tensor, inplace: bool = False) -> Any:
@@ -251,7 +261,7 @@ class Hardswish(Activation):
         return y / number(6)
 
     def vjp(self, g, _y, x):
-        return ops.where(x < 3, cleared(x <= -3, g * (x / 3 + 0.5)), g)
+        return either(x < 3, cleared(x <= -3, g * (x / 3 + 0.5)), g)
 
 
 @composite(
@@ -396,6 +406,7 @@ class Softshrink(Formula):
     namespace = SPACE
     method = inplace = False
     kinds = "f"
+    arithmetic = True
     samples = [*SAMPLES, S(T(3, 4), 1.0), S(T(3), lambd=0.0)]
     errors = [
         *ERRORS,

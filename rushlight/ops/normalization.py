@@ -1,0 +1,566 @@
+"""Normalisation: mean 0 and variance 1 over some dimensions, then an affine map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight import errors as messages
+from rushlight.kernels import normalization as kernels
+from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor
+
+SPACE = "nn.functional"
+NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not float", 1.5, (3,))
+
+
+class Standardize(Op):
+    """``(x - mean) / sqrt(variance + eps) * weight + bias``, the mean and the variance.
+
+    Mean and variance are those over ``dims``; unless ``center`` is set, zero is taken for the mean.
+    Weight and bias broadcast; they are both given, or weight alone, or neither.
+    """
+
+    function = method = False
+    operands = ("x", "weight", "bias")
+    differentiable = (0,)
+
+    def check(self, x, weight, bias, dims, eps, center=True):
+        return (x, weight, bias), {"dims": dims, "eps": eps, "center": center}
+
+    def eager(self, x, weight, bias, *, dims, eps, center):
+        kind = x.dtype
+        x, weight, bias = [single(a) for a in (x, weight, bias)]
+        y, mean, variance = kernels.standardize(x, weight, bias, dims, eps, center)
+        return y.astype(kind, copy=False), mean, variance
+
+    def vjp(self, g, _y, x, weight, _bias, *, dims, eps, center):
+        by_x, *by_parameters = standardize_backward(g, x, weight, dims, eps, center)
+        return (by_x, *(by_parameters or (None, None)))
+
+
+class StandardizeBackward(Op):
+    """The gradients of :class:`Standardize`, by ``x`` alone if there is no weight."""
+
+    function = method = False
+    operands = ("g", "x", "weight")
+
+    def check(self, g, x, weight, dims, eps, center):
+        return (g, x, weight), {"dims": dims, "eps": eps, "center": center}
+
+    def eager(self, g, x, weight, *, dims, eps, center):
+        kind = x.dtype
+        shape = None if weight is None else weight.shape
+        g, x, weight = [single(a) for a in (g, x, weight)]
+        y, *sums = kernels.standardize_backward(g, x, weight, dims, eps, center)
+        return (y.astype(kind, copy=False), *[s.reshape(shape) for s in sums])
+
+    def vjp(self, v, _y, g, x, weight, *, dims, eps, center):
+        """With A(u) = r·(u - mean(u) - z·mean(u·z)), which is its own adjoint, the results are
+        A(weight·g), Σ g·z and Σ g; dr = -r²·mean(z·dx) and dz = A(dx) lead to the rest."""
+
+        def mean(t):
+            return t.mean(dims, keepdim=True)
+
+        def a(u):
+            return standardize_backward(u, x, None, dims, eps, center)[0]
+
+        v, v_weight, v_bias = (v, None, None) if weight is None else v
+        z = standardize(x, None, None, dims, eps, center)[0]
+        h = g if weight is None else g * weight
+        r = (mean((x - mean(x)) ** 2 if center else x * x) + eps).rsqrt()
+        hz, vz = mean(h * z), mean(v * z)
+        overlap = mean(v * h) - hz * vz
+        if center:
+            overlap = overlap - mean(v) * mean(h)
+        by_g, by_x = a(v), -r * (a(hz * v + vz * h) + r * z * overlap)
+        if weight is None:
+            return by_g, by_x, None
+        return by_g * weight + z * v_weight + v_bias, by_x + a(g * v_weight), g * by_g
+
+
+standardize = registry["standardize"].call
+standardize_backward = registry["standardize_backward"].call
+
+
+def single(a: np.ndarray | None) -> np.ndarray | None:
+    """An array of a half type in float32; others as they are."""
+    return a if a is None or a.dtype not in dtypes.HALF else a.astype(np.float32)
+
+
+def parameters_fit(weight: Tensor | None, bias: Tensor | None, x: Tensor, name: str) -> None:
+    """An error unless weight and bias have the dtype of ``x``, or float32 beside a half type."""
+    for argument, t in (("weight", weight), ("bias", bias)):
+        if t is not None and t._array.dtype is not x._array.dtype:
+            if not (x._array.dtype in dtypes.HALF and t.dtype is dtypes.float32):
+                raise RuntimeError(
+                    f"{name}: expected {argument} of dtype {x.dtype}, as input, got {t.dtype}"
+                )
+
+
+def standardized(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: tuple[int, ...],
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """:class:`Standardize` for any choice of weight and bias."""
+    if weight is None and bias is not None:
+        y, mean, variance = standardize(x, None, None, dims, eps)
+        return y + bias, mean, variance
+    return standardize(x, weight, bias, dims, eps)
+
+
+def floating(name: str, input: Any) -> Tensor:
+    """``input`` if it is a tensor of real numbers with a fraction, else the error."""
+    x = need_tensor(name, input)
+    if x.dtype.category != dtypes.FLOAT:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.storage_name}'")
+    return x
+
+
+def trailing(
+    name: str, x: Tensor, normalized_shape: Sequence[int], **parameters: Tensor | None
+) -> tuple[int, ...]:
+    """The dimensions of ``x`` that ``normalized_shape`` stands for, or the error."""
+    if isinstance(normalized_shape, int):
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int"
+        )
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, but got normalized_shape = []"
+        )
+    for argument, t in parameters.items():
+        if t is not None and t._array.shape != shape:
+            raise RuntimeError(
+                f"Expected {argument} to be of same shape as normalized_shape, but got {argument} "
+                f"of shape {list(t.shape)} and normalized_shape = {list(shape)}"
+            )
+    if x._array.shape[-len(shape) :] != shape:
+        sizes = ", ".join(map(str, shape))
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {sizes}], but "
+            f"got input of size{list(x.shape)}"
+        )
+    return tuple(range(x.ndim - len(shape), x.ndim))
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        S(T(3, 4), (4,)),
+        S(T(2, 3, 4), [4], T(4), T(4)),
+        S(T(2, 3, 2), (3, 2), T(3, 2), T(3, 2), 0.5),
+        S(T(3, 4), (4,), weight=T(4)),
+        S(T(3, 4), (4,), bias=T(4)),
+        S(T(0, 4), (4,), T(4), T(4)),
+        S(T(3, 0), (0,)),
+    ],
+    errors=[
+        Fails(RuntimeError, r"expected input with shape \[\*, 3\], .* size\[2, 4\]", T(2, 4), (3,)),
+        Fails(RuntimeError, "Expected weight to be of same shape", T(2, 4), (4,), T(3)),
+        Fails(RuntimeError, "Expected bias to be of same shape", T(2, 4), (4,), None, T(3)),
+        Fails(RuntimeError, "at least 1-dimensional", T(2, 4), ()),
+        Fails(NotImplementedError, "not implemented for 'Long'", T(2, dtype=dtypes.int64), (2,)),
+        NOT_A_TENSOR,
+    ],
+)
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + eps) * weight + bias`` over the last dimensions.
+
+    Args:
+        normalized_shape: the sizes of the dimensions that share one mean and one variance
+        weight, bias: of that shape
+
+    >>> rl.nn.functional.layer_norm(rl.tensor([[1.0, 2.0], [3.0, 7.0]]), (2,))
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
+    """
+    x = floating("layer_norm", input)
+    dims = trailing("layer_norm", x, normalized_shape, weight=weight, bias=bias)
+    parameters_fit(weight, bias, x, "layer_norm")
+    return standardized(x, weight, bias, dims, eps)[0]
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        S(T(3, 4), (4,)),
+        S(T(2, 3, 2), (3, 2), T(3, 2)),
+        S(T(3, 4), [4], T(4), eps=0.5),
+        S(T(0, 4), (4,)),
+    ],
+    errors=[
+        Fails(RuntimeError, r"expected input with shape \[\*, 3\], .* size\[2, 4\]", T(2, 4), (3,)),
+        Fails(RuntimeError, "Expected weight to be of same shape", T(2, 4), (4,), T(3)),
+        NOT_A_TENSOR,
+    ],
+)
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """``x / sqrt(mean(x²) + eps) * weight`` over the last dimensions.
+
+    Args:
+        normalized_shape: the sizes of the dimensions that share one mean
+        eps: by default the smallest number of the dtype that makes a difference to 1
+
+    >>> rl.nn.functional.rms_norm(rl.tensor([[3.0, 4.0], [1.0, 1.0]]), (2,))
+    tensor([[0.8485, 1.1314],
+            [1.0000, 1.0000]])
+    """
+    x = need_tensor("rms_norm", input)
+    dims = trailing("rms_norm", x, normalized_shape, weight=weight)
+    if eps is None:
+        eps = dtypes.finfo(x.dtype).eps
+    if x.dtype.category != dtypes.FLOAT or (weight is not None and weight.dtype is not x.dtype):
+        y = x * (x.pow(2).mean(dims, keepdim=True) + eps).rsqrt()
+        return y if weight is None else y * weight
+    return standardize(x, weight, None, dims, eps, False)[0]
+
+
+def check_channels(x: Tensor, **parameters: Tensor | None) -> None:
+    """An error unless the tensors, where given, have an element for each channel of ``x``."""
+    if x.ndim < 2:
+        raise messages.axis_range(1, x.ndim)
+    channels = x.shape[1]
+    for name, t in parameters.items():
+        if t is not None and t.numel() != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {t.numel()}")
+
+
+def by_channel(t: Tensor | None, x: Tensor) -> Any:
+    """A vector of one number for each channel, so that it broadcasts against ``x``."""
+    return t if t is None or x.ndim == 2 else t.view(-1, *[1] * (x.ndim - 2))
+
+
+def check_size(sizes: Sequence[int], shape: Sequence[int], what: str) -> None:
+    if math.prod(sizes) == 1:
+        raise ValueError(f"Expected more than 1 {what} when training, got input size {shape}")
+
+
+def follow(running: Tensor | None, new: Tensor, momentum: float) -> None:
+    """Moves a running average by the share ``momentum`` towards ``new``."""
+    if running is not None:
+        value = new.reshape(running.shape).to(running.dtype)
+        running.mul_(1 - momentum).add_(value, alpha=momentum)
+
+
+STATISTICS = [S(T(4, 3), None, None, training=True), S(T(2, 3, 2, 2), None, None, T(3), T(3), True)]
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        *STATISTICS,
+        S(T(4, 3), T(3, grad=False), T(3, low=1, grad=False)),
+        S(T(2, 3, 4), T(3, grad=False), T(3, low=1, grad=False), T(3), T(3)),
+        S(T(3, 2, 2), T(2, grad=False), T(2, low=1, grad=False), None, None, True, 0.3, 0.1),
+        S(T(4, 3), None, None, T(3), None, True),
+        S(T(4, 3), None, None, None, T(3), True),
+        S(T(0, 3), T(3, grad=False), T(3, low=1, grad=False)),
+    ],
+    errors=[
+        Fails(ValueError, "more than 1 value per channel", T(1, 3), None, None, training=True),
+        Fails(RuntimeError, "running_mean should contain 3 elements not 2", T(4, 3), T(2), T(3)),
+        Fails(RuntimeError, "weight should contain 3 elements not 2", T(4, 3), T(3), T(3), T(2)),
+        Fails(RuntimeError, "running_mean must be defined in evaluation", T(4, 3), None, None),
+        Fails(ValueError, "eps must be positive", T(4, 3), None, None, training=True, eps=0.0),
+        Fails(ValueError, "eps must be non-negative", T(4, 3), T(3), T(3), eps=-1.0),
+        Fails(IndexError, "Dimension out of range", T(4), T(4), T(4)),
+    ],
+)
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + eps) * weight + bias`` for each channel (dimension 1).
+
+    Args:
+        running_mean, running_var: the mean and variance unless ``training``; in training, those of
+            the batch are used, and these move towards them by the share ``momentum``
+
+    >>> x = rl.tensor([[1.0, 5.0], [3.0, 7.0]])
+    >>> rl.nn.functional.batch_norm(x, None, None, training=True)
+    tensor([[-1.0000, -1.0000],
+            [ 1.0000,  1.0000]])
+    """
+    x = floating("batch_norm", input)
+    if x.ndim == 1 and not x.numel():
+        return x.clone()  # PyTorch lets an empty vector pass
+    check_channels(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    if training:
+        check_size((x.shape[0], *x.shape[2:]), x.shape, "value per channel")
+    if eps < 0 or (training and eps == 0):
+        allowed = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {allowed}, but got {eps}")
+    parameters_fit(weight, bias, x, "batch_norm")
+    if training:
+        return of_batch(x, weight, bias, running_mean, running_var, momentum, eps)[0]
+    if running_mean is None or running_var is None:
+        name = "running_mean" if running_mean is None else "running_var"
+        raise RuntimeError(f"{name} must be defined in evaluation mode")
+    return of_running(x, weight, bias, running_mean, running_var, eps)
+
+
+def of_batch(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``x`` normalised by its own mean and variance, which are returned too."""
+    dims = (0, *range(2, x.ndim))
+    y, mean, variance = standardized(x, by_channel(weight, x), by_channel(bias, x), dims, eps)
+    count = x.numel() // max(x.shape[1], 1)
+    follow(running_mean, mean, momentum)
+    follow(running_var, variance * (count / max(count - 1, 1)), momentum)
+    return y, mean, variance
+
+
+def of_running(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+) -> Tensor:
+    """``x`` normalised by a given mean and variance: one factor and one shift for each channel."""
+    kind = dtypes.float32 if x._array.dtype in dtypes.HALF else x.dtype
+    scale = (variance.detach().to(kind) + eps).rsqrt()
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean.detach().to(kind) * scale
+    if bias is not None:
+        shift = shift + bias
+    y = ops.addcmul(by_channel(shift, x), x.to(kind), by_channel(scale, x))
+    return y.to(x.dtype)
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        S(T(2, 3, 4)),
+        S(T(2, 3, 2, 2), weight=T(3), bias=T(3), eps=0.1),
+        S(T(2, 3, 4), T(3, grad=False), T(3, low=1, grad=False), T(3), None, momentum=0.5),
+        S(T(2, 3, 4), T(3, grad=False), T(3, low=1, grad=False), use_input_stats=False),
+    ],
+    errors=[
+        Fails(ValueError, "more than 1 spatial element when training", T(2, 3, 1)),
+        Fails(
+            RuntimeError, "to be defined when use_input_stats", T(2, 3, 4), use_input_stats=False
+        ),
+        Fails(RuntimeError, "weight should contain 3 elements not 2", T(2, 3, 4), weight=T(2)),
+        Fails(IndexError, "Dimension out of range", T(4)),
+    ],
+)
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """:func:`batch_norm` with a mean and a variance for each channel of each row by itself.
+
+    Args:
+        use_input_stats: whether to normalise by the mean and variance of ``input`` (and to move
+            ``running_mean`` and ``running_var`` towards their average), or by the running ones
+
+    >>> rl.nn.functional.instance_norm(rl.tensor([[[1.0, 3.0], [5.0, 9.0]]]))
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+    """
+    x = floating("instance_norm", input)
+    check_channels(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    parameters_fit(weight, bias, x, "instance_norm")
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when use_input_stats is false"
+            )
+        return of_running(x, weight, bias, running_mean, running_var, eps)
+    check_size(x.shape[2:], x.shape, "spatial element")
+    dims = tuple(range(2, x.ndim))
+    y, mean, variance = standardized(x, by_channel(weight, x), by_channel(bias, x), dims, eps)
+    count = math.prod(x.shape[2:])
+    follow(running_mean, mean.mean(0), momentum)
+    follow(running_var, variance.mean(0) * (count / max(count - 1, 1)), momentum)
+    return y
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        S(T(2, 4, 3), 2),
+        S(T(2, 4, 2, 2), 2, T(4), T(4)),
+        S(T(2, 4), 1, T(4), T(4), 0.1),
+        S(T(2, 4, 3), 4, weight=T(4)),
+        S(T(0, 4, 3), 2, T(4), T(4)),
+    ],
+    errors=[
+        Fails(RuntimeError, r"divisible by num_groups, .* \[2, 4\] and num_groups=3", T(2, 4), 3),
+        Fails(RuntimeError, "num groups to be greater than 0, got 0", T(2, 4), 0),
+        Fails(RuntimeError, "at least 2 dimensions for input tensor but received 1", T(4), 2),
+        Fails(RuntimeError, "weight to be a vector of size equal to", T(2, 4, 3), 2, T(3)),
+        Fails(ValueError, "more than 1 value per channel when training", T(1, 2), 2),
+    ],
+)
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + eps) * weight + bias``, by groups of channels (dimension 1).
+
+    Args:
+        num_groups: how many groups of equal size; each of each row has its mean and variance
+        weight, bias: one number for each channel
+
+    >>> rl.nn.functional.group_norm(rl.tensor([[1.0, 3.0, 5.0, 9.0]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
+    x = floating("group_norm", input)
+    if x.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")
+    check_groups(x, num_groups, weight=weight, bias=bias)
+    sizes = (x.shape[0] * x.shape[1] // num_groups, *x.shape[2:])
+    check_size(sizes, (sizes[0], num_groups, *sizes[1:]), "value per channel")
+    return of_groups(x, num_groups, weight, bias, eps)[0]
+
+
+def check_groups(x: Tensor, groups: int, **parameters: Tensor | None) -> None:
+    """An error unless ``groups`` divides the channels, and each parameter is a vector of them."""
+    if groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {groups}")
+    if x.shape[1] % groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(x.shape)} and num_groups={groups}"
+        )
+    for name, t in parameters.items():
+        if t is not None and t._array.shape != (x.shape[1],):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {list(t.shape)} and input of shape {list(x.shape)}"
+            )
+
+
+def of_groups(
+    x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``x`` normalised by groups of channels, the means and the variances."""
+    parameters_fit(weight, bias, x, "group_norm")
+    rows, channels, *sizes = x.shape
+    inner = math.prod(sizes)
+    parts = x.reshape(rows, groups, channels // groups, inner)
+    shape = (groups, channels // groups, 1)
+    w, b = [None if t is None else t.view(shape) for t in (weight, bias)]
+    y, mean, variance = standardized(parts, w, b, (2, 3), eps)
+    return y.reshape(x.shape), mean, variance
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    kinds="fc",
+    samples=[S(T(3, 4)), S(T(2, 3, 4), 1.0, 0), S(T(3, 4), p=3.0, dim=-1, eps=0.1), S(T(0, 2))],
+    errors=[Fails(IndexError, "Dimension out of range", T(4)), Fails(TypeError, "not float", 1.5)],
+)
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """``x / max(‖x‖, eps)``, with the p-norm of the vectors along ``dim``.
+
+    >>> rl.nn.functional.normalize(rl.tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 1.0000]])
+    """
+    x = need_tensor("normalize", input)
+    y = x / x.norm(p, dim, keepdim=True).clamp_min(eps)
+    return y if out is None else into(out, y)
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        S(T(2, 5, 3), 3),
+        S(T(2, 5, 2, 2), 2, 0.1, 0.5, 2.0),
+        S(T(1, 3, 2), size=5, alpha=1.0),
+        S(T(0, 3, 2), 2),
+    ],
+    errors=[
+        Fails(ValueError, r"Expected 3D or higher dimensionality input \(got 2 dim", T(2, 3), 2),
+        Fails(ValueError, "size must be positive, got 0", T(2, 3, 4), 0),
+    ],
+)
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """``x / (k + alpha * mean(x²))^beta``, the mean over ``size`` neighbouring channels.
+
+    Channels (dimension 1) beyond the first and the last count as zeros.
+
+    >>> rl.nn.functional.local_response_norm(rl.tensor([[[1.0], [2.0]]]), 2, alpha=2.0, beta=1.0)
+    tensor([[[0.5000],
+             [0.3333]]])
+    """
+    x = need_tensor("local_response_norm", input)
+    if x.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {x.ndim} dimensions)")
+    if size < 1:
+        raise ValueError(f"local_response_norm: size must be positive, got {size}")
+    if not x.numel():
+        return x
+    around = neighbours(x * x, size // 2, (size - 1) // 2)
+    mean = around / size if x.is_floating_point() else around // size
+    return x / (mean * alpha + k).pow(beta)
+
+
+def neighbours(x: Tensor, before: int, after: int) -> Tensor:
+    """For each channel the sum of its neighbours, so many on either side, and itself."""
+    channels = x.shape[1]
+    wide = ops.constant_pad_nd(x, (0, 0) * (x.ndim - 2) + (before, after))
+    total = wide.narrow(1, 0, channels)
+    for start in range(1, before + after + 1):
+        total = total + wide.narrow(1, start, channels)
+    return total

@@ -126,13 +126,17 @@ fill_, zero_, resize_as_ = Tensor.fill_, Tensor.zero_, Tensor.resize_as_
 detach, detach_ = Tensor.detach, Tensor.detach_
 newaxis = None
 
-# Packages that are loaded when first asked for: a program that only calculates starts sooner.
-_LATER = ("nn", "optim", "utils", "vision")
+# What is loaded when first asked for: a program that only calculates starts sooner.
+_PACKAGES = ("io", "nn", "optim", "utils", "vision")
+_ELSEWHERE = {"load": "rushlight.io", "save": "rushlight.io"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
+    if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _ELSEWHERE:
+        found = globals()[name] = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -211,5 +211,5 @@ def put(y: np.ndarray, index: np.ndarray, plane: tuple[int, ...], once: bool) ->
 def _in_all(index: np.ndarray, size: int, rank: int) -> np.ndarray:
     """Places in planes of ``size`` elements as places among all elements."""
     planes = math.prod(index.shape[: index.ndim - rank])
-    first = np.arange(0, planes * size, size or 1)
+    first = np.arange(planes) * size
     return index + first.reshape(*index.shape[: index.ndim - rank], *[1] * rank)

@@ -12,7 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.kernels import pooling as kernels
 from rushlight.kernels.pooling import Window, Windows
-from rushlight.ops.base import Op, composite, need_tensor, registry
+from rushlight.ops.base import Op, all_parameters, composite, need_tensor, registry
 from rushlight.ops.reduce import in_float32, need_bool
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -335,20 +335,22 @@ class MaxPool3DWithIndices(MaxPool):
     ]
 
 
-def with_indices(name: str) -> None:
+def with_indices(name: str, rank: int) -> None:
     """Publishes ``name_with_indices``: that function with ``return_indices=True``."""
     op = registry[f"nn.functional.{name}"]
+    before = [p for p in all_parameters(op.call) if p != "self"].index("return_indices")
 
     @functools.wraps(op.call)
     def pool(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > before:
+            return op.call(*args[:before], True, *args[before + 1 :], **kwargs)
         return op.call(*args, **{**kwargs, "return_indices": True})
 
     pool.__name__ = f"{name}_with_indices"
-    example = f"rl.ones(1, 2{', 2' * op.rank})"
     pool.__doc__ = f""":func:`{name}` with ``return_indices=True``.
 
-    >>> values, indices = rl.nn.functional.{name}_with_indices({example}, 2)
-    >>> indices.dtype
+    >>> x = rl.ones(1, 2{", 2" * rank})
+    >>> rl.nn.functional.{name}_with_indices(x, 1)[1].dtype
     rushlight.int64
     """
     samples = [s for s in op.samples if "return_indices" not in s.kwargs]
@@ -356,4 +358,4 @@ def with_indices(name: str) -> None:
 
 
 for rank in (1, 2, 3):
-    with_indices(f"max_pool{rank}d")
+    with_indices(f"max_pool{rank}d", rank)

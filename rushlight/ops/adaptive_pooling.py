@@ -1,0 +1,253 @@
+"""Pooling to a given size: windows divide the plane as evenly as whole numbers allow.
+
+Where the size divides the plane's the windows are those of plain pooling. Else neighbouring windows
+share an element or differ in length: averages are then a resampling, and maxima those of a copy in
+which every window has elements of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight import errors as messages
+from rushlight.kernels.pooling import Window
+from rushlight.kernels.resampling import Map
+from rushlight.layouts import shape_of
+from rushlight.ops.base import composite, need_tensor, registry
+from rushlight.ops.interpolation import resample
+from rushlight.ops.pooling import need_dtype, with_indices
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor, wrap
+
+Sizes = int | None | Sequence[int | None]
+COUNTS = ("no ints", "one int", "two ints", "three ints")
+
+
+def target(name: str, x: Tensor, size: Any, rank: int) -> tuple[int, ...]:
+    """The size to pool the last ``rank`` dimensions to: None leaves one as it is."""
+    need_dtype(name, x, "f")
+    shape = x._array.shape
+    each = size if isinstance(size, (tuple, list)) else (size,) * rank
+    try:
+        numbers = [None if n is None else n.__index__() for n in each]
+    except AttributeError:
+        raise TypeError(
+            f"{name}(): argument 'output_size' must be tuple of ints, not {messages.kind(size)}"
+        ) from None
+    if len(numbers) != rank:
+        raise RuntimeError(
+            f"{name}(): argument 'output_size' should contain {COUNTS[rank]} (got {len(numbers)})"
+        )
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}"
+        )
+    plane = shape[-rank:]
+    sizes = tuple([n if count is None else count for n, count in zip(plane, numbers, strict=True)])
+    if min(sizes) < 0:
+        raise RuntimeError(
+            f"{name}(): elements of output_size must be greater than or equal to 0 but received "
+            f"{list(sizes)}"
+        )
+    if 0 in plane:
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+            f"sizes {list(shape)} with dimension {len(shape) - rank + plane.index(0)} being empty"
+        )
+    return shape_of(name, [*shape[:-rank], *sizes], x._array.dtype)[-rank:]
+
+
+def adaptive_errors(rank: int) -> list[Fails]:
+    plane = (4,) * rank
+    x, several = T(1, 2, *plane), r"output_size' should contain .* int"
+    return [
+        Fails(TypeError, "must be Tensor, not float", 1.5, 2),
+        Fails(TypeError, "'output_size' must be tuple of ints, not float", x, 2.5),
+        Fails(RuntimeError, rf"{several}s? \(got {rank + 1}\)", x, (2,) * (rank + 1)),
+        Fails(RuntimeError, "greater than or equal to 0 but received", x, -1),
+        Fails(RuntimeError, rf"Expected {rank + 1}D or {rank + 2}D tensor, but got \[4\]", T(4), 2),
+        Fails(RuntimeError, "with dimension 2 being empty", T(1, 2, 0, *plane[1:]), 2),
+        Fails(NotImplementedError, "for 'Long'", T(1, *plane, dtype=dtypes.int64), 2),
+    ]
+
+
+def even(plane: Sequence[int], sizes: Sequence[int]) -> tuple[Window, ...] | None:
+    """The windows that divide a plane evenly, if they can."""
+    if 0 in sizes or any([n % count for n, count in zip(plane, sizes, strict=True)]):
+        return None
+    sides = zip(plane, sizes, strict=True)
+    return tuple([Window(n, count, n // count, n // count) for n, count in sides])
+
+
+def adaptive_average(rank: int, input: Any, output_size: Any) -> Tensor:
+    name = f"adaptive_avg_pool{rank}d"
+    x = need_tensor(name, input)
+    sizes = target(name, x, output_size, rank)
+    plane = x._array.shape[-rank:]
+    if sizes == (1,) * rank:
+        return x.mean(dim=tuple(range(-rank, 0)), keepdim=True)
+    windows = even(plane, sizes)
+    if windows is None:
+        sides = zip(plane, sizes, strict=True)
+        maps = [Map("area", n, count, n / (count or 1)) for n, count in sides]
+        return resample(x, tuple(maps), False)
+    attrs = {"windows": windows, "padded": True, "divisor": None}
+    return registry[f"nn.functional.avg_pool{rank}d"].apply((x,), attrs)
+
+
+def average_samples(rank: int) -> list[S]:
+    plane = (6, 4, 5)[:rank]
+    return [
+        S(T(2, 2, *plane), 1),
+        S(T(1, 2, *plane), 2),
+        S(T(2, *plane), (4, 3, 2)[:rank]),
+        S(T(1, *plane), (3, 2, None)[:rank]),
+        S(T(0, 2, *plane), 2),
+        S(T(1, 1, *plane), 7),
+        S(T(1, 1, *plane), 0),
+    ]
+
+
+@composite(
+    namespace="nn.functional", method=False, samples=average_samples(1), errors=adaptive_errors(1)
+)
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """The last dimension of ``input``, (N, C, L) or (C, L), averaged to ``output_size`` elements.
+
+    Element i is the mean from ``floor(i · L / size)`` to ``ceil((i + 1) · L / size)``.
+
+    >>> rl.nn.functional.adaptive_avg_pool1d(rl.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]), 2)
+    tensor([[2., 4.]])
+    """
+    return adaptive_average(1, input, output_size)
+
+
+@composite(
+    namespace="nn.functional", method=False, samples=average_samples(2), errors=adaptive_errors(2)
+)
+def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
+    """The last two dimensions of ``input``, (N, C, H, W) or (C, H, W), averaged to a size.
+
+    ``output_size`` is one number or a pair; None leaves a dimension as it is.
+
+    >>> rl.nn.functional.adaptive_avg_pool2d(rl.arange(8.0).reshape(1, 2, 4), (1, 2))
+    tensor([[[2.5000, 4.5000]]])
+    """
+    return adaptive_average(2, input, output_size)
+
+
+@composite(
+    namespace="nn.functional", method=False, samples=average_samples(3), errors=adaptive_errors(3)
+)
+def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
+    """The last three dimensions of ``input``, (N, C, D, H, W) or (C, D, H, W), averaged to a size.
+
+    ``output_size`` is one number or three; None leaves a dimension as it is.
+
+    >>> rl.nn.functional.adaptive_avg_pool3d(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[3.5000]]]])
+    """
+    return adaptive_average(3, input, output_size)
+
+
+@functools.lru_cache(256)
+def apart(n: int, count: int) -> np.ndarray:
+    """The elements of all windows one after the other, as many for each: the last one repeated."""
+    i = np.arange(count)
+    start, stop = i * n // count, -(-(i + 1) * n // count)
+    steps = np.arange((stop - start).max(initial=1))
+    return np.minimum(start.reshape(-1, 1) + steps, stop.reshape(-1, 1) - 1)
+
+
+def adaptive_largest(rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
+    name = f"adaptive_max_pool{rank}d"
+    x = need_tensor(name, input)
+    sizes = target(name, x, output_size, rank)
+    plane = x._array.shape[-rank:]
+    windows = even(plane, sizes)
+    elements = None
+    if windows is None:
+        elements = [apart(n, count) for n, count in zip(plane, sizes, strict=True)]
+        for dim, each in enumerate(elements, x._array.ndim - rank):
+            x = x.index_select(dim, wrap(each.reshape(-1)))
+        windows = tuple([Window(e.size, len(e), e.shape[1], e.shape[1]) for e in elements])
+    pool = registry[f"nn.functional.max_pool{rank}d"]
+    y = pool.apply((x,), {"windows": windows, "return_indices": return_indices})
+    if elements is None or not return_indices:
+        return y
+    return y[0], wrap(places(y[1]._array, elements, plane))
+
+
+def places(index: np.ndarray, elements: list[np.ndarray], plane: Sequence[int]) -> np.ndarray:
+    """Where the elements at ``index`` of a plane made of ``elements`` stand in the plane itself."""
+    if not index.size:
+        return index
+    inside = np.unravel_index(index, [e.size for e in elements])
+    old = [e.reshape(-1).take(i) for e, i in zip(elements, inside, strict=True)]
+    return np.ravel_multi_index(old, plane)
+
+
+def largest_samples(rank: int) -> list[S]:
+    plane = (6, 4, 2)[:rank]
+    return [
+        S(T(1, 2, *plane, distinct=True), 1),
+        S(T(1, 2, *plane, distinct=True), 2, True),
+        S(T(1, *plane, distinct=True), (4, 3, 2)[:rank]),
+        S(T(1, *plane, distinct=True), (4, 2, None)[:rank], return_indices=True),
+        S(T(0, 2, *plane), 2),
+        S(T(1, 1, *plane), 0),
+    ]
+
+
+@composite(
+    namespace="nn.functional", method=False, samples=largest_samples(1), errors=adaptive_errors(1)
+)
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """The largest elements of as many windows as ``output_size`` says over the last dimension.
+
+    Window i of (N, C, L) or (C, L) is from ``floor(i · L / size)`` to ``ceil((i + 1) · L / size)``.
+    With ``return_indices`` the places of the results in their rows come along.
+
+    >>> rl.nn.functional.adaptive_max_pool1d(rl.tensor([[1.0, 4.0, 3.0, 2.0, 5.0]]), 2)
+    tensor([[4., 5.]])
+    """
+    return adaptive_largest(1, input, output_size, return_indices)
+
+
+@composite(
+    namespace="nn.functional", method=False, samples=largest_samples(2), errors=adaptive_errors(2)
+)
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """The largest elements of as many windows as ``output_size`` says over the last two dimensions.
+
+    ``output_size`` is one number or a pair; None leaves a dimension as it is. With
+    ``return_indices`` the places of the results in their planes, counted row by row, come along.
+
+    >>> rl.nn.functional.adaptive_max_pool2d(rl.arange(8.0).reshape(1, 2, 4), (1, 2))
+    tensor([[[5., 7.]]])
+    """
+    return adaptive_largest(2, input, output_size, return_indices)
+
+
+@composite(
+    namespace="nn.functional", method=False, samples=largest_samples(3), errors=adaptive_errors(3)
+)
+def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """The largest elements of windows over the last three dimensions, to a given size.
+
+    ``output_size`` is one number or three; None leaves a dimension as it is. With
+    ``return_indices`` the places of the results in their volumes, counted in C order, come along.
+
+    >>> rl.nn.functional.adaptive_max_pool3d(rl.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[7.]]]])
+    """
+    return adaptive_largest(3, input, output_size, return_indices)
+
+
+for rank in (1, 2, 3):
+    with_indices(f"adaptive_max_pool{rank}d", rank)

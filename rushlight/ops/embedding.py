@@ -1,0 +1,405 @@
+"""Rows of a table by their numbers: embeddings, bags of them, and one-hot vectors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.modes import no_grad
+from rushlight.kernels.accumulate import add_rows
+from rushlight.kernels.indices import check_bounds, first_outside, within
+from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.indexing import at
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor, wrap
+
+SPACE = "nn.functional"
+POSITIONS = (dtypes.int64, dtypes.int32)
+MODES = ("sum", "mean", "max")
+
+
+class Rows(Op):
+    """The rows of ``weight`` at ``index``.
+
+    The gradient leaves out the row ``padding``; if ``scaled``, each row's is divided by how often
+    ``index`` names it.
+    """
+
+    function = method = False
+    operands = ("weight", "index")
+
+    def check(self, weight, index, padding=-1, scaled=False):
+        return (weight, index), {"padding": padding, "scaled": scaled}
+
+    def eager(self, weight, index, *, padding, scaled):
+        check_bounds(index, 0, len(weight), IndexError, "index out of range in self: ")
+        return weight.take(index, 0)
+
+    def vjp(self, g, _y, _weight, index, *, padding, scaled):
+        return add_to_rows(g, index, _weight.shape[0], padding, scaled), None
+
+
+class AddToRows(Op):
+    """A table of zeros to whose rows at ``index`` those of ``g`` are added: Rows' derivative."""
+
+    function = method = False
+    operands = ("g", "index")
+
+    def check(self, g, index, count, padding, scaled):
+        return (g, index), {"count": count, "padding": padding, "scaled": scaled}
+
+    def eager(self, g, index, *, count, padding, scaled):
+        y = np.zeros((count, g.shape[-1]), g.dtype)
+        shares = self.shares(index, padding, scaled, g.dtype)
+        add_rows(y, index, g if shares is None else g * shares, g.shape[-1])
+        return y
+
+    def vjp(self, v, _y, _g, index, *, count, padding, scaled):
+        shares = self.shares(index._array, padding, scaled, v._array.dtype)
+        y = rows(v, index)
+        return (y if shares is None else y * wrap(shares)), None
+
+    @staticmethod
+    def shares(index, padding, scaled, kind):
+        """The factor of each row of the gradient, or None where all are 1."""
+        if padding < 0 and not scaled:
+            return None
+        factors = (index != padding).astype(kind)
+        if scaled:
+            factors /= np.bincount(index.reshape(-1))[index].astype(kind)
+        return factors[..., None]
+
+
+rows = registry["rows"].call
+add_to_rows = registry["add_to_rows"].call
+
+
+def check_index(name: str, index: Any, argument: str = "input", position: int = 1) -> Tensor:
+    """``index`` if it is a tensor of int64 or int32, else the error."""
+    kind = need_tensor(name, index, argument, position).dtype
+    if kind not in POSITIONS:
+        raise RuntimeError(
+            f"Expected tensor for argument #{position} 'indices' to have one of the following "
+            f"scalar types: Long, Int; but got {kind.storage_name} instead (while checking "
+            f"arguments for {name})"
+        )
+    return index
+
+
+def check_table(weight: Any, name: str) -> Tensor:
+    table = need_tensor(name, weight, "weight", 2)
+    if table.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, got {list(table.shape)} in {name}")
+    return table
+
+
+def limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scales the rows at ``index`` whose norm is beyond ``max_norm`` down to it, in place."""
+    with no_grad():
+        used = index.reshape(-1).unique()
+        if used.numel():
+            weight[used] = weight[used].renorm(norm_type, 0, max_norm)
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        S(at([0, 3], [2, 2]), T(4, 3)),
+        S(at(1), T(4, 3)),
+        S(T(0, 2, dtype=dtypes.int64), T(4, 3)),
+        S(at(0, 3, 0, 1), T(4, 3, grad=False), padding_idx=-4),
+        S(at(0, 3, 0, 1), T(4, 3, grad=False), 3, scale_grad_by_freq=True, sparse=True),
+        S(at(0, 3, 0, 1), T(4, 3, grad=False), max_norm=1.0, norm_type=1.0),
+        S(T(values=2, dtype=dtypes.int32), T(4, 3)),
+    ],
+    errors=[
+        Fails(IndexError, "index 4 is out of bounds for dimension 0 with size 4", at(4), T(4, 3)),
+        Fails(IndexError, "index -1 is out of bounds", at([0, -1]), T(4, 3)),
+        Fails(RuntimeError, "scalar types: Long, Int; but got Float", T(2), T(4, 3)),
+        Fails(RuntimeError, "'weight' must be 2-D", at(0), T(4)),
+        Fails(AssertionError, "Padding_idx must be within num_embeddings", at(0), T(4, 3), 4),
+        Fails(AssertionError, "Padding_idx must be within num_embeddings", at(0), T(4, 3), -5),
+        Fails(TypeError, "must be Tensor, not list", [0], T(4, 3)),
+    ],
+)
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of ``weight`` that ``input`` names.
+
+    Args:
+        input: whole numbers from 0 to the number of rows - 1
+        padding_idx: a row that gets no gradient; it may count from the end
+        max_norm: rows used whose ``norm_type``-norm is beyond it are first scaled down, in place
+        scale_grad_by_freq: divides a row's gradient by how often ``input`` names it
+        sparse: accepted for compatibility; gradients are dense
+
+    >>> table = rl.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    >>> rl.nn.functional.embedding(rl.tensor([2, 0]), table)
+    tensor([[4., 5.],
+            [0., 1.]])
+    """
+    index = check_index("embedding", input)
+    table = check_table(weight, "embedding")
+    padding = -1
+    if padding_idx is not None:
+        count = table.shape[0]
+        if not -count <= padding_idx < max(count, 1):
+            raise AssertionError(
+                f"Padding_idx must be within num_embeddings, got {padding_idx} and {count} rows"
+            )
+        padding = padding_idx % max(count, 1)
+    if max_norm is not None:
+        limit_norms(table, index, max_norm, norm_type)
+    return rows(table, index, padding, scale_grad_by_freq)
+
+
+BAG = [at([0, 2], [3, 3], [1, 0]), T(4, 3)]
+LIST = [at(0, 2, 3, 3, 1), T(4, 3), at(0, 2, 2)]
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[
+        *(S(*BAG, mode=mode) for mode in MODES),
+        *(S(*LIST, mode=mode) for mode in MODES),
+        *(S(*LIST, mode=mode, padding_idx=3, include_last_offset=True) for mode in MODES),
+        S(*LIST, mode="sum", per_sample_weights=T(5)),
+        S(at(0, 2), T(4, 3), at(0), mode="mean", scale_grad_by_freq=True),
+        S(T(0, dtype=dtypes.int64), T(4, 3), at(0, 0)),
+        S(T(2, 0, dtype=dtypes.int64), T(4, 3), mode="max"),
+    ],
+    errors=[
+        Fails(ValueError, "mode has to be one of sum, mean or max, got 'min'", *BAG, mode="min"),
+        Fails(ValueError, "offsets has to be None", *BAG, at(0)),
+        Fails(ValueError, "offsets has to be a 1D Tensor but got None", at(0), T(4, 3)),
+        Fails(ValueError, "offsets has to be a 1D Tensor", at(0), T(4, 3), at([0])),
+        Fails(
+            ValueError, "input has to be 1D or 2D Tensor, but got Tensor of dim", at([[0]]), T(4, 3)
+        ),
+        Fails(ValueError, "weight has to be a 2D Tensor, but got Tensor of dim", at([0]), T(4)),
+        Fails(ValueError, "must have the same shape as the input", *LIST, per_sample_weights=T(4)),
+        Fails(NotImplementedError, "only supported for mode='sum'", *LIST, per_sample_weights=T(5)),
+        Fails(RuntimeError, r"offsets\[0\] has to be 0", at(0, 1), T(4, 3), at(1)),
+        Fails(
+            RuntimeError, "position 2 of input is 9, not in .* 0, 4", at(0, 1, 9), T(4, 3), at(0)
+        ),
+        Fails(RuntimeError, "but got 2", at(0), T(4, 3), at(0, 2), include_last_offset=True),
+        Fails(RuntimeError, "-4 through 3, but got 9", *LIST, padding_idx=9),
+        Fails(RuntimeError, "scalar types: Long, Int; but got Float", T(2), T(4, 3), at(0)),
+        Fails(
+            ValueError,
+            "max mode does not support scaling",
+            *BAG,
+            scale_grad_by_freq=True,
+            mode="max",
+        ),
+        Fails(ValueError, "max mode does not support sparse", *BAG, sparse=True, mode="max"),
+    ],
+)
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or maximum of the rows of ``weight`` that each bag of numbers names.
+
+    Args:
+        input: a matrix, each row a bag; or a vector, in which the bags begin at ``offsets``
+        max_norm, norm_type, scale_grad_by_freq, sparse: see :func:`embedding`
+        per_sample_weights: factors of the rows, for ``mode="sum"``
+        include_last_offset: the last offset is where the last bag ends
+        padding_idx: a row that is left out
+
+    >>> table = rl.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    >>> rl.nn.functional.embedding_bag(rl.tensor([2, 0, 1]), table, rl.tensor([0, 2]), mode="sum")
+    tensor([[4., 6.],
+            [2., 3.]])
+    """
+    if weight.dtype in POSITIONS and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage "
+            "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
+            "`embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        input, weight = weight, input
+    check_bag_arguments(input, weight, mode, sparse, scale_grad_by_freq, per_sample_weights)
+    index = check_index("embedding_bag", input)
+    if index.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
+            )
+        offsets = ops.arange(0, index.shape[0] + 1) * index.shape[1]
+        include_last_offset = True
+    if max_norm is not None:
+        limit_norms(weight, index, max_norm, norm_type)
+    weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    return of_bags(
+        index.reshape(-1),
+        weight,
+        ends_of_bags(offsets, index.numel(), include_last_offset),
+        mode,
+        scale_grad_by_freq,
+        weights,
+        padding_idx,
+    )
+
+
+def check_bag_arguments(
+    input: Tensor, weight: Tensor, mode: str, sparse: bool, scaled: bool, factors: Tensor | None
+) -> None:
+    if factors is not None and factors.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({factors.shape}) is not None, then it must "
+            f"have the same shape as the input ({input.shape})"
+        )
+    if weight.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if input.ndim not in (1, 2):
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}"
+        )
+    if mode not in MODES:
+        raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
+    if mode == "max" and scaled:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if factors is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
+            f"for mode='sum' (got mode='{mode}')."
+        )
+
+
+def ends_of_bags(offsets: Tensor | None, length: int, include_last: bool) -> np.ndarray:
+    """Where the bags of a list begin, and after them where the last one ends."""
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.ndim != 1:
+        raise ValueError(f"offsets has to be a 1D Tensor, got {list(offsets.shape)}")
+    starts = check_index("embedding_bag", offsets, "offsets", 3)._array
+    if include_last and not len(starts):
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if len(starts) and starts[0] != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {starts[0]}"
+        )
+    if len(starts) and starts[-1] > length:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {length} but got {starts[-1]}"
+        )
+    if (starts[1:] < starts[:-1]).any():
+        raise RuntimeError(f"embedding_bag: offsets must not decrease, got {starts.tolist()}")
+    return np.append(starts[:-1] if include_last else starts, length)
+
+
+def of_bags(
+    index: Tensor,
+    weight: Tensor,
+    ends: np.ndarray,
+    mode: str,
+    scaled: bool,
+    factors: Tensor | None,
+    padding_idx: int | None,
+) -> Tensor:
+    """The sum, mean or maximum over the bags ``index[ends[i] : ends[i + 1]]``."""
+    count, bags = weight.shape[0], len(ends) - 1
+    if not within(index._array, count):
+        wrong = first_outside(index._array, 0, count)
+        place = int((index._array == wrong).argmax())
+        raise RuntimeError(
+            f"embedding_bag: position {place} of input is {wrong}, not in the valid range "
+            f"[0, {count})"
+        )
+    bag = np.repeat(np.arange(bags), np.diff(ends))
+    if padding_idx is not None:
+        if not -count <= padding_idx < count:
+            raise RuntimeError(
+                "padding_idx must be within the number of embeddings, "
+                f"{-count} through {count - 1}, but got {padding_idx}"
+            )
+        kept = index._array != padding_idx % count
+        bag, index = bag[kept], wrap(index._array[kept])
+        factors = None if factors is None else factors[wrap(kept)]
+    parts = rows(weight, index, -1, scaled)
+    if factors is not None:
+        parts = parts * factors.unsqueeze(1)
+    zeros = parts.new_zeros((bags, weight.shape[1]))
+    if mode == "max":
+        spread = wrap(bag).unsqueeze(1).expand(parts.shape)
+        return zeros.scatter_reduce(0, spread, parts, "amax", include_self=False)
+    y = zeros.index_add(0, wrap(bag), parts)
+    if mode == "sum":
+        return y
+    sizes = np.maximum(np.bincount(bag, minlength=bags), 1).astype(parts._array.dtype)
+    return y / wrap(sizes).unsqueeze(1)
+
+
+@composite(
+    namespace=SPACE,
+    method=False,
+    samples=[S(at([0, 2], [1, 1])), S(at(1), 4), S(T(0, 2, dtype=dtypes.int64), num_classes=3)],
+    errors=[
+        Fails(RuntimeError, "index tensor of type LongTensor, got Float", T(2)),
+        Fails(RuntimeError, "Class values must be non-negative, got -1", at(0, -1)),
+        Fails(RuntimeError, "must be smaller than num_classes, got 3 and num_classes=3", at(3), 3),
+        Fails(RuntimeError, "number of classes from empty tensor", T(0, dtype=dtypes.int64)),
+        Fails(TypeError, "must be Tensor, not list", [1]),
+    ],
+)
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """For each number a vector of zeros with a one at its place.
+
+    Args:
+        tensor: whole numbers, at least 0
+        num_classes: the length of the vectors; by default the largest number + 1
+
+    >>> rl.nn.functional.one_hot(rl.tensor([0, 2, 1]))
+    tensor([[1, 0, 0],
+            [0, 0, 1],
+            [0, 1, 0]])
+    """
+    x = need_tensor("one_hot", tensor, "tensor")
+    if x.dtype is not dtypes.int64:
+        raise RuntimeError(
+            "one_hot is only applicable to index tensor of type LongTensor, got "
+            f"{x.dtype.storage_name}"
+        )
+    index = x._array
+    if not index.size and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if index.size:
+        if index.min() < 0:
+            raise RuntimeError(f"Class values must be non-negative, got {index.min()}")
+        if num_classes == -1:
+            num_classes = int(index.max()) + 1
+        elif index.max() >= num_classes:
+            raise RuntimeError(
+                f"Class values must be smaller than num_classes, got {index.max()} and "
+                f"num_classes={num_classes}"
+            )
+    return wrap((index[..., None] == np.arange(num_classes)).astype(np.int64))

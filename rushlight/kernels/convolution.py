@@ -11,6 +11,7 @@ three are products of matrices, with the windows of x as columns.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from math import prod
 
@@ -62,10 +63,14 @@ def convolve_weight(x: Array, y: Array, geometry: Geometry, kernel: Sizes) -> Ar
     """The gradient of w, with a given ``kernel``, from that of y."""
     groups, channels = geometry.groups, y.shape[1]
     shape = (channels, x.shape[1] // groups, *kernel)
+    joined = channels > groups * prod(y.shape[2:])
     w = None
-    for place, columns in windows(x, kernel, geometry, y.shape[2:], joined=True):
-        rows = y[place].swapaxes(0, 1).reshape(groups, channels // groups, columns.shape[2])
-        part = np.matmul(rows, columns.swapaxes(1, 2))
+    for place, columns in windows(x, kernel, geometry, y.shape[2:], joined):
+        rows = y[place].swapaxes(0, 1) if joined else y[place]
+        rows = rows.reshape(*columns.shape[:-2], channels // groups, columns.shape[-1])
+        part = np.matmul(rows, columns.swapaxes(-1, -2))
+        if not joined:
+            part = part.sum(0) if len(part) > 1 else part[0]
         w = part if w is None else np.add(w, part, out=w)
     return np.zeros(shape, x.dtype) if w is None else w.reshape(shape)
 
@@ -112,15 +117,15 @@ def windows(
     A matrix has a row for each channel of its group and place in the kernel, and a column for each
     place in y. Each image of a block has matrices of its own, or they are joined.
     """
-    groups, height = geometry.groups, x.shape[1] * prod(kernel)
+    groups, height, dims = geometry.groups, x.shape[1] * prod(kernel), len(kernel)
     for images, places in blocks(len(x), height, count):
         block = unfolded(x[images], kernel, geometry, count)
         several = len(block)
         if joined:
-            block = np.moveaxis(block, 0, len(kernel) + 1)
+            block = block.transpose(*range(1, dims + 2), 0, *range(dims + 2, 2 * dims + 2))
         for place in places:
             part = block[(..., *place)]
-            width = prod(part.shape[-len(count) :])
+            width = prod(part.shape[-dims:])
             if joined:
                 columns = part.reshape(groups, height // groups, several * width)
             else:
@@ -128,18 +133,18 @@ def windows(
             yield (images, ALL, *place), columns
 
 
-def blocks(images: int, height: int, count: Sizes) -> Iterator[tuple[slice, list[Place]]]:
+@functools.lru_cache(maxsize=1024)
+def blocks(images: int, height: int, count: Sizes) -> list[tuple[slice, list[Place]]]:
     """Images to take together, and the parts of y to compute at once for them.
 
     They follow from the sizes alone, so that a result does not depend on the number of threads.
     """
     if not prod(count):
-        return
+        return []
     columns = max(COLUMNS, BLOCK // max(height, 1))
     together = max(1, columns // prod(count))
     places = list(divided(count, columns))
-    for first in range(0, images, together):
-        yield slice(first, first + together), places
+    return [(slice(i, i + together), places) for i in range(0, images, together)]
 
 
 def divided(count: Sizes, most: int) -> Iterator[Place]:

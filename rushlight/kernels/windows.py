@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -56,14 +57,24 @@ def unfolded(x: Array, kernel: Sizes, geometry: Geometry, count: Sizes) -> Array
     array([[[[0, 1],
              [0, 2]]]])
     """
-    reach, padding, size = geometry.reach(kernel, count), geometry.padding, x.shape[2:]
-    if any(padding) or any([r > n for r, n in zip(reach, size, strict=True)]):
-        inner, outer = overlap(size, padding, reach)
-        wide = np.zeros((*x.shape[:2], *reach), x.dtype)
-        wide[(ALL, ALL, *outer)] = x[(ALL, ALL, *inner)]
-    else:
-        wide = np.ascontiguousarray(x)
+    frame = framed(x.shape[2:], kernel, geometry, count)
+    if frame is None:
+        return seen(np.ascontiguousarray(x), kernel, geometry, count)
+    reach, inner, outer = frame
+    wide = np.zeros((*x.shape[:2], *reach), x.dtype)
+    wide[outer] = x[inner]
     return seen(wide, kernel, geometry, count)
+
+
+@functools.lru_cache(maxsize=1024)
+def framed(
+    size: Sizes, kernel: Sizes, geometry: Geometry, count: Sizes
+) -> tuple[Sizes, Place, Place] | None:
+    """How far windows reach, what they see of x and where in it; None if x is all they reach."""
+    reach, padding = geometry.reach(kernel, count), geometry.padding
+    if not any(padding) and all([r <= n for r, n in zip(reach, size, strict=True)]):
+        return None
+    return reach, *overlap(size, padding, reach)
 
 
 def folded(windows: Array, geometry: Geometry, size: Sizes) -> Array:
@@ -89,17 +100,17 @@ def lay(target: Array, windows: Array, kernel: Sizes) -> None:
 def cropped(wide: Array, padding: Sizes, size: Sizes) -> Array:
     """The ``size`` elements behind the padding, zero where ``wide`` ends before them."""
     inner, outer = overlap(size, padding, wide.shape[2:])
-    part = wide[(ALL, ALL, *outer)]
+    part = wide[outer]
     if part.shape[2:] == size:
         return part
     x = np.zeros((*wide.shape[:2], *size), wide.dtype)
-    x[(ALL, ALL, *inner)] = part
+    x[inner] = part
     return x
 
 
 def overlap(size: Sizes, padding: Sizes, reach: Sizes) -> tuple[Place, Place]:
     """Which of ``size`` elements windows can see, and where those are in what windows reach."""
-    inner, outer = [], []
+    inner, outer = [ALL, ALL], [ALL, ALL]
     for n, p, r in zip(size, padding, reach, strict=True):
         first = max(0, -p)
         last = max(first, min(n, r - p))

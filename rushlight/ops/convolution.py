@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
-from rushlight import errors as messages
 from rushlight.kernels import convolution as kernels
 from rushlight.kernels.windows import Geometry, Sizes
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, composite, need_tensor, registry
-from rushlight.ops.contraction import conjugated, refuse_bool, rounded
+from rushlight.ops.contraction import conjugated, rounded
+from rushlight.ops.convolution_checks import checked_operands, geometry_of, planned
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -118,135 +117,6 @@ def over_places(g: Tensor) -> Tensor:
     return g.sum((0, *range(2, g.ndim)))
 
 
-def per_dimension(op: str, argument: str, value: Any, dims: int) -> Sizes:
-    """A number for each dimension: all the same one, or given one by one."""
-    if type(value) is int:
-        return (value,) * dims
-    several = isinstance(value, (tuple, list))
-    try:
-        given = tuple([index(v) for v in (value if several else (value,))])
-    except TypeError:
-        found = messages.kind(value)
-        if several:
-            found = f"({', '.join([messages.kind(v) for v in value])})"
-        raise TypeError(
-            f"{op}(): argument '{argument}' must be tuple of ints, not {found}"
-        ) from None
-    if len(given) == 1:
-        return given * dims
-    if len(given) != dims:
-        raise RuntimeError(
-            f"expected {argument} to be a single integer value or a list of {dims} values to "
-            f"match the convolution dimensions, but got {argument}={list(given)}"
-        )
-    return given
-
-
-def checked_operands(
-    op: str, dims: int, input: Any, weight: Any, bias: Any
-) -> tuple[Tensor, Tensor, bool]:
-    """The input as a batch, the weight, and whether the input was a batch already."""
-    x, w = need_tensor(op, input), need_tensor(op, weight, "weight", 2)
-    shape, kernel = x._array.shape, w._array.shape
-    if len(shape) not in (dims + 1, dims + 2):
-        raise RuntimeError(
-            f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {op}, but got "
-            f"input of size: {list(shape)}"
-        )
-    if len(kernel) != dims + 2:
-        raise RuntimeError(
-            f"Expected {len(kernel)}-dimensional input for {len(kernel)}-dimensional weight "
-            f"{list(kernel)}, but got {len(shape)}-dimensional input of size {list(shape)} instead"
-        )
-    kind = x._array.dtype
-    if kind is not w._array.dtype:
-        raise RuntimeError(
-            f"expected scalar type {x.dtype.storage_name} but found {w.dtype.storage_name}: "
-            f"{op}() takes an input and a weight of one dtype"
-        )
-    if bias is not None and need_tensor(op, bias, "bias", 3)._array.dtype is not kind:
-        raise RuntimeError(
-            f"Input type ({x.dtype.name}) and bias type ({bias.dtype.name}) should be the same"
-        )
-    refuse_bool(op, x._array)
-    batched = len(shape) == dims + 2
-    return x if batched else x.unsqueeze(0), w, batched
-
-
-def checked_geometry(
-    op: str, dims: int, stride: Any, padding: Any, dilation: Any, groups: Any
-) -> Geometry:
-    """The numbers of a call, checked to be possible."""
-    geometry = Geometry(
-        per_dimension(op, "stride", stride, dims),
-        per_dimension(op, "padding", padding, dims),
-        per_dimension(op, "dilation", dilation, dims),
-        whole(groups, op, "groups"),
-    )
-    if min(geometry.stride) <= 0:
-        raise RuntimeError(f"non-positive stride is not supported: {op}() got {stride}")
-    if min(geometry.padding) < 0:
-        raise RuntimeError(f"negative padding is not supported: {op}() got {padding}")
-    if min(geometry.dilation) <= 0:
-        raise RuntimeError(f"dilation should be greater than zero, but got {dilation}")
-    if geometry.groups <= 0:
-        raise RuntimeError(f"non-positive groups is not supported: {op}() got {groups}")
-    return geometry
-
-
-def check_shapes(x: Sizes, w: Sizes, bias: Tensor | None, groups: int, transposed: bool) -> None:
-    """An error unless channels, groups and bias fit, and there is something to convolve."""
-    if min(w[2:]) <= 0:
-        raise RuntimeError(f"kernel size should be greater than zero, but got {list(w[2:])}")
-    if w[0] < groups:
-        raise RuntimeError(
-            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but "
-            f"got weight of size {list(w)} instead"
-        )
-    if w[0] % groups:
-        raise RuntimeError(
-            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
-            f"but got weight of size {list(w)} instead"
-        )
-    given = (
-        f"Given transposed=1, weight of size {list(w)}"
-        if transposed
-        else (f"Given groups={groups}, weight of size {list(w)}")
-    )
-    channels, results = (w[0], w[1] * groups) if transposed else (w[1] * groups, w[0])
-    if x[1] != channels:
-        raise RuntimeError(
-            f"{given}, expected input{list(x)} to have {channels} channels, but got {x[1]} "
-            "channels instead"
-        )
-    if bias is not None and bias._array.shape != (results,):
-        raise RuntimeError(
-            f"{given}, expected bias to be 1-dimensional with {results} elements, but got bias of "
-            f"size {list(bias._array.shape)} instead"
-        )
-
-
-def check_places(x: Sizes, padded: Sizes, span: Sizes) -> None:
-    """An error if a window does not fit into the padded input."""
-    if any([n < s for n, s in zip(padded, span, strict=True)]):
-        raise RuntimeError(
-            f"Calculated padded input size per channel: ({by(padded)}). Kernel size: ({by(span)}). "
-            "Kernel size can't be greater than actual input size"
-        )
-    check_not_empty(x)
-
-
-def check_not_empty(x: Sizes) -> None:
-    if 0 in x[2:]:
-        raise RuntimeError(
-            f"Only zero batch or zero channel inputs are supported, but got input shape: {list(x)}"
-        )
-
-
-def by(sizes: Sizes) -> str:
-    return " x ".join(map(str, sizes))
-
-
 def convolution_in(
     dims: int,
     op: str,
@@ -260,24 +130,11 @@ def convolution_in(
 ) -> Tensor:
     """``op`` of ``dims`` dimensions, with all its checks."""
     x, w, batched = checked_operands(op, dims, input, weight, bias)
-    named = isinstance(padding, str)
-    geometry = checked_geometry(op, dims, stride, 0 if named else padding, dilation, groups)
-    shape, kernel = x._array.shape, w._array.shape
-    check_shapes(shape, kernel, bias, geometry.groups, transposed=False)
-    size, kernel, span = shape[2:], kernel[2:], geometry.span(kernel[2:])
-    if named and padding == "same":
-        if max(geometry.stride) > 1:
-            raise RuntimeError("padding='same' is not supported for strided convolutions")
-        geometry = geometry._replace(padding=tuple([(s - 1) // 2 for s in span]))
-        check_not_empty(shape)
-        count = size
-    elif named and padding != "valid":
-        raise RuntimeError(f"Invalid padding string: '{padding}'. Use 'same' or 'valid'.")
-    else:
-        padded = tuple([n + 2 * p for n, p in zip(size, geometry.padding, strict=True)])
-        check_places(shape, padded, span)
-        count = geometry.count(kernel, size)
-    shape_of(op, (shape[0], len(w), *count), x._array.dtype)
+    name = padding if isinstance(padding, str) else ""
+    geometry = geometry_of(op, dims, stride, 0 if name else padding, dilation, groups)
+    shape, biases = x._array.shape, None if bias is None else bias._array.shape
+    geometry, count = planned(shape, w._array.shape, biases, geometry, name)
+    shape_of(op, (shape[0], w._array.shape[0], *count), x._array.dtype)
     y = convolve(x, w, bias, geometry, count)
     return y if batched else y.squeeze(0)
 

@@ -8,15 +8,12 @@ from typing import Any
 from rushlight import dtypes
 from rushlight.layouts import shape_of
 from rushlight.ops.base import composite, need_tensor
-from rushlight.ops.convolution import (
-    by,
-    check_not_empty,
-    check_shapes,
-    checked_geometry,
+from rushlight.ops.convolution import convolution_in, convolve_transposed
+from rushlight.ops.convolution_checks import (
     checked_operands,
-    convolution_in,
-    convolve_transposed,
+    geometry_of,
     per_dimension,
+    planned_transposed,
 )
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -36,26 +33,11 @@ def transposed_in(
 ) -> Tensor:
     """``op`` of ``dims`` dimensions, with all its checks."""
     y, w, batched = checked_operands(op, dims, input, weight, bias)
-    geometry = checked_geometry(op, dims, stride, padding, dilation, groups)
+    geometry = geometry_of(op, dims, stride, padding, dilation, groups)
     extra = per_dimension(op, "output_padding", output_padding, dims)
     shape, kernel = y._array.shape, w._array.shape
-    check_shapes(shape, kernel, bias, geometry.groups, transposed=True)
-    check_not_empty(shape)
-    if min(extra) < 0:
-        raise RuntimeError(f"negative output_padding is not supported: {op}() got {output_padding}")
-    limits = map(max, geometry.stride, geometry.dilation)
-    if any([e >= limit for e, limit in zip(extra, limits, strict=True)]):
-        raise RuntimeError(
-            "output padding must be smaller than either stride or dilation, but got "
-            f"output_padding={extra}, stride={geometry.stride}, dilation={geometry.dilation}"
-        )
-    reach = geometry.reach(kernel[2:], shape[2:])
-    size = tuple([r - 2 * p + e for r, p, e in zip(reach, geometry.padding, extra, strict=True)])
-    if min(size) <= 0:
-        raise RuntimeError(
-            f"Given input size per channel: ({by(shape[2:])}). Calculated output size per channel: "
-            f"({by(size)}). Output size is too small"
-        )
+    biases = None if bias is None else bias._array.shape
+    size = planned_transposed(shape, kernel, biases, geometry, extra)
     shape_of(op, (shape[0], kernel[1] * geometry.groups, *size), y._array.dtype)
     x = convolve_transposed(y, w, bias, geometry, size)
     return x if batched else x.squeeze(0)

@@ -55,9 +55,10 @@ def target(name: str, x: Tensor, size: Any, rank: int) -> tuple[int, ...]:
             f"{list(sizes)}"
         )
     if 0 in plane:
+        empty = len(shape) - rank + plane.index(0)
         raise RuntimeError(
-            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
-            f"sizes {list(shape)} with dimension {len(shape) - rank + plane.index(0)} being empty"
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input "
+            f"has sizes {list(shape)} with dimension {empty} being empty"
         )
     return shape_of(name, [*shape[:-rank], *sizes], x._array.dtype)[-rank:]
 

@@ -72,10 +72,11 @@ class Linear(Op):
         bias: (out_features), or None
 
     >>> x, w = rl.tensor([[1.0, 2.0]]), rl.tensor([[3.0, 4.0], [5.0, 6.0]])
-    >>> rl.linear(x, w, rl.tensor([0.0, 1.0]))
+    >>> rl.nn.functional.linear(x, w, rl.tensor([0.0, 1.0]))
     tensor([[11., 18.]])
     """
 
+    namespace = "nn.functional"
     method = False
     operands = ("x", "weight", "bias")
     arithmetic = True
@@ -164,6 +165,9 @@ class Linear(Op):
             return y
         check_expandable(bias, y._array.shape)
         return y + bias
+
+
+ops.linear = registry["nn.functional.linear"].call
 
 
 def stranger(input: Any, weight: Any, bias: Any) -> TypeError:

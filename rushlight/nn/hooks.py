@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.autograd.function import Function, FunctionCtx
+from rushlight.autograd.function import Function
 from rushlight.autograd.modes import is_grad_enabled
 from rushlight.autograd.tape import RemovableHandle
 from rushlight.tensor import Tensor
@@ -388,12 +388,12 @@ class BackwardHookFunction(Function):
     """Its tensors as they are; on the way back, ``arrived`` sees and may change the gradients."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, arrived: Callable[..., Any], *tensors: Tensor) -> Any:
+    def forward(ctx: Any, arrived: Callable[..., Any], *tensors: Tensor) -> Any:
         ctx.arrived = arrived
         return tensors
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *grads: Any) -> Any:
+    def backward(ctx: Any, *grads: Any) -> Any:
         return None, *ctx.arrived(grads)
 
 

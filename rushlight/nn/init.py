@@ -201,7 +201,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     in_group = outputs // groups
     for start in range(0, outputs, in_group):
         for channel in range(min(in_group, inputs)):
-            tensor[(start + channel, channel, *middle)] = 1
+            place = (start + channel, channel, *middle)
+            tensor[place] = 1
     return tensor
 
 

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.autograd.modes import no_grad
 from rushlight.autograd.tape import RemovableHandle
-from rushlight.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from rushlight.nn.parameter import (
+    Uninitialized,
+    UninitializedBuffer,
+    UninitializedParameter,
+    is_lazy,
+)
 
 if TYPE_CHECKING:
     from rushlight.nn.module import Module
@@ -65,7 +70,7 @@ class LazyModuleMixin(Base):
         for members in (self._parameters, self._buffers):
             for name, t in members.items():
                 source = state_dict.get(prefix + name)
-                if is_lazy(t) and source is not None and not is_lazy(source):
+                if isinstance(t, Uninitialized) and source is not None and not is_lazy(source):
                     t.materialize(source.shape)
 
     def _infer_parameters(

@@ -7,6 +7,7 @@ from typing import Any
 from rushlight.device import device as Device
 from rushlight.dtypes import dtype as DType
 from rushlight.errors import kind
+from rushlight.interop import extra_attributes
 from rushlight.ops import ops
 from rushlight.printing import tensor_repr
 from rushlight.tensor import LEAF, Tensor, new, wrap
@@ -26,8 +27,8 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Any:
         return owned(cls, data, requires_grad)
 
-    def __repr__(self, **options: Any) -> str:
-        return "Parameter containing:\n" + tensor_repr(self, **options)
+    def __repr__(self) -> str:  # type: ignore[override]
+        return "Parameter containing:\n" + tensor_repr(self)
 
 
 class Buffer(Tensor):
@@ -87,7 +88,7 @@ class Uninitialized(Tensor):
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     @property
-    def _array(self) -> Any:
+    def _array(self) -> Any:  # type: ignore[override]
         raise ValueError(
             "Attempted to use an uninitialized parameter. This error happens when you are using a "
             f"`LazyModule` or explicitly manipulating `nn.parameter.{type(self).__name__}` objects."
@@ -126,15 +127,17 @@ class Uninitialized(Tensor):
             "initialize the parameters before calling `module.share_memory()`."
         )
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self) -> str:  # type: ignore[override]
         return f"<{type(self).__name__}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        twin = memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
+        twin = memo[id(self)] = promised(type(self), self.requires_grad, None, self.dtype)
+        twin.__dict__.update(extra_attributes(self))
         return twin
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return type(self), (self.requires_grad, None, self.dtype)
+        given = (type(self), self.requires_grad, None, self.dtype)
+        return promised, given, extra_attributes(self)
 
 
 def promised(

@@ -32,17 +32,18 @@ class _IncompatibleKeys(NamedTuple):
             f"unexpected_keys={self.unexpected_keys})"
         )
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 def own_state(module: Module) -> Iterator[tuple[str, Tensor]]:
     """The parameters and persistent buffers of a module without its children."""
-    for name, t in module._parameters.items():
-        if t is not None:
-            yield name, t
-    for name, t in module._buffers.items():
-        if t is not None and name not in module._non_persistent_buffers_set:
-            yield name, t
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            yield name, parameter
+    for name, buffer in module._buffers.items():
+        if buffer is not None and name not in module._non_persistent_buffers_set:
+            yield name, buffer
 
 
 def load_own_state(
@@ -147,7 +148,7 @@ def quoted(keys: list[str]) -> str:
 
 def load_tree(
     module: Module,
-    entries: Mapping[str, Any],
+    entries: dict[str, Any],
     prefix: str,
     metadata: Mapping[str, dict[str, Any]],
     assign: bool,
@@ -158,7 +159,8 @@ def load_tree(
     local = dict(metadata.get(prefix[:-1], {}))
     if assign:
         local["assign_to_params_buffers"] = True
-    module._load_from_state_dict(entries, prefix, local, True, *found, error_msgs)
+    missing, unexpected = found
+    module._load_from_state_dict(entries, prefix, local, True, missing, unexpected, error_msgs)
     for name, child in module._modules.items():
         if child is not None:
             inner = f"{prefix}{name}."
@@ -181,9 +183,7 @@ def fits(module: Module, entries: Mapping[str, Any]) -> bool:
         for name, t in own_state(child)
     }
     return own.keys() == entries.keys() and all(
-        isinstance(value := entries[key], Tensor)
-        and not is_lazy(t)
-        and value.shape == t.shape
+        isinstance(value := entries[key], Tensor) and not is_lazy(t) and value.shape == t.shape
         for key, t in own.items()
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -281,9 +280,9 @@ class CustomFromMask(BasePruningMethod):
 
 def checked_amount(amount: Any) -> Any:
     """A fraction in [0, 1] or a whole number of things to prune."""
-    if not isinstance(amount, numbers.Real):
+    if not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-    if amount < 0 or (not isinstance(amount, numbers.Integral) and amount > 1):
+    if amount < 0 or (isinstance(amount, float) and amount > 1):
         raise ValueError(
             f"amount={amount} should either be a float in the range [0, 1] or a non-negative "
             "integer"
@@ -293,13 +292,13 @@ def checked_amount(amount: Any) -> Any:
 
 def pruned_count(amount: Any, size: int) -> int:
     """How many of ``size`` things to prune."""
-    if not isinstance(amount, numbers.Integral):
+    if isinstance(amount, float):
         return round(amount * size)
     if amount > size:
         raise ValueError(
             f"amount={amount} should be smaller than the number of parameters to prune={size}"
         )
-    return int(amount)
+    return amount
 
 
 def identity(module: M, name: str) -> M:

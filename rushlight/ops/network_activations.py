@@ -490,12 +490,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return x.narrow(d, 0, half) * x.narrow(d, half, half).sigmoid()
 
 
-def implied_dim(name: str, x: Tensor) -> int:
+def implied_dim(name: str, x: Tensor, stacklevel: int) -> int:
     """The dimension that a softmax without ``dim`` goes along, with PyTorch's warning."""
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
     return 0 if x.ndim in (0, 1, 3) else 1
 
@@ -523,7 +523,7 @@ def softmax(
             [0.2689, 0.7311]])
     """
     if dim is None:
-        dim = implied_dim("softmax", need_tensor("softmax", input))
+        dim = implied_dim("softmax", need_tensor("softmax", input), _stacklevel)
     return ops.softmax(input, dim, dtype)
 
 
@@ -540,7 +540,7 @@ def log_softmax(
     tensor([-1.3133, -0.3133])
     """
     if dim is None:
-        dim = implied_dim("log_softmax", need_tensor("log_softmax", input))
+        dim = implied_dim("log_softmax", need_tensor("log_softmax", input), _stacklevel)
     return ops.log_softmax(input, dim, dtype)
 
 
@@ -557,7 +557,9 @@ def softmin(
     tensor([0.7311, 0.2689])
     """
     x = need_tensor("softmin", input)
-    return ops.softmax(-x, implied_dim("softmin", x) if dim is None else dim, dtype)
+    if dim is None:
+        dim = implied_dim("softmin", x, _stacklevel)
+    return ops.softmax(-x, dim, dtype)
 
 
 @composite(

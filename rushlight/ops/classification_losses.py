@@ -77,6 +77,8 @@ def fitting(
 ) -> Tensor:
     """The labels, in the shape that fits these logits, and checked but for their values."""
     t = target._array
+    if len(logits) != 2 or t.shape != logits[:1]:
+        target = target.reshape(label_shape(logits, t.shape))
     if t.dtype is not INT64:
         if target.dtype is not dtypes.uint8:
             raise RuntimeError(
@@ -84,8 +86,6 @@ def fitting(
                 f"{target.dtype.storage_name}"
             )
         target = target.to(dtypes.int64)
-    if len(logits) != 2 or t.shape != logits[:1]:
-        target = target.reshape(label_shape(logits, t.shape))
     if kind.kind != "f":
         need_floating(name, dtypes.from_numpy(kind))
     if weight is not None:
@@ -133,8 +133,8 @@ def check_weight(name: str, classes: int, kind: np.dtype, weight: Any) -> None:
         raise wrong_weight(name, classes, w)
     if w._array.dtype is not kind:
         raise RuntimeError(
-            f"{name}: expected scalar type {dtypes.from_numpy(kind).storage_name} for weight but "
-            f"found {w.dtype.storage_name}"
+            f"{name}: expected scalar type {dtypes.from_numpy(kind).storage_name} but found "
+            f"{w.dtype.storage_name} for argument 'weight'"
         )
 
 

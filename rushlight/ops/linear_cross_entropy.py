@@ -11,7 +11,6 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels import cross_entropy as kernels
-from rushlight.ops import linear  # noqa: F401 - which it is made of
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.classification_losses import cross_entropy, fitting, label, labels
 from rushlight.ops.loss_reduction import REDUCTIONS, chosen, warn
@@ -181,7 +180,6 @@ class ChunkedSlopes(Op):
 
 chunked_cross_entropy = registry["chunked_cross_entropy"].call
 chunked_slopes = registry["chunked_slopes"].call
-linear_map = registry["nn.functional.linear"].call
 CHUNKS = LinearCrossEntropyOptions(batch_chunk_size=2)
 
 
@@ -275,7 +273,10 @@ def linear_cross_entropy(
     if positions:
         matrix = matrix.reshape(-1, x.shape[-1])
         linear_bias = None if linear_bias is None else linear_bias.reshape(-1)
-    logits = linear_map(x, matrix, linear_bias).reshape(shape)
+    logits = x @ matrix.T
+    if linear_bias is not None:
+        logits = logits + linear_bias
+    logits = logits.reshape(shape)
     return cross_entropy(
         logits,
         t,

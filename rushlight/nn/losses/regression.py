@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight.errors import kind
 from rushlight.nn import functional as F
 from rushlight.nn.losses.base import _Loss
 from rushlight.tensor import Tensor
@@ -98,7 +97,7 @@ class HuberLoss(_Loss):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
-            raise TypeError(f"delta must be a float or int, got: {kind(delta)}")
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 

@@ -16,6 +16,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     embedding,
     folding,
     fractional_pooling,
+    grid_sampling,
     interpolation,
     linear,
     linear_cross_entropy,
@@ -27,6 +28,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     probability_losses,
     recurrent,
     regression_losses,
+    shuffling,
     transposed_convolution,
     unpooling,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -46,9 +47,45 @@ def two_layer_net(lib: Any) -> Callable[[], Any]:
     return step
 
 
+def epoch_of_tensors(lib: Any, workers: int) -> Callable[[], Any]:
+    """An epoch over 60,000 images of bytes and their labels, shuffled, in batches of 64."""
+    lib.manual_seed(0)
+    images = lib.randint(256, (60_000, 28, 28), dtype=lib.uint8)
+    dataset = lib.utils.data.TensorDataset(images, lib.randint(10, (60_000,)))
+    return epoch(lib.utils.data.DataLoader(dataset, 64, True, num_workers=workers))
+
+
+def epoch_of_samples(lib: Any, workers: int) -> Callable[[], Any]:
+    """The same, from a dataset in Python that returns one image and its label as an int."""
+    lib.manual_seed(0)
+    images = lib.randint(256, (60_000, 28, 28), dtype=lib.uint8)
+    labels = lib.randint(10, (60_000,)).tolist()
+
+    class Digits(lib.utils.data.Dataset):
+        def __len__(self) -> int:
+            return len(labels)
+
+        def __getitem__(self, index: int) -> Any:
+            return images[index], labels[index]
+
+    return epoch(lib.utils.data.DataLoader(Digits(), 64, True, num_workers=workers))
+
+
+def epoch(loader: Any) -> Callable[[], Any]:
+    def step() -> None:
+        for _ in loader:
+            pass
+
+    return step
+
+
 WORKLOADS: dict[str, tuple[Callable[[Any], Callable[[], Any]], float]] = {
     "a + b on 4×4": (small_add, 0.75),
     "20 small ops, forward + backward": (twenty_ops, 0.5),
     "two-layer net, eager step": (two_layer_net, 0.7),
+    "60,000 images of a TensorDataset": (partial(epoch_of_tensors, workers=0), 1.0),
+    "the same, 2 workers": (partial(epoch_of_tensors, workers=2), 1.0),
+    "60,000 samples of a Python dataset": (partial(epoch_of_samples, workers=0), 1.0),
+    "these, 2 workers": (partial(epoch_of_samples, workers=2), 1.0),
 }
 """Name → (workload, goal: our time over the best peer's)."""

@@ -32,10 +32,11 @@ class Process:
         self.plan = plan
         self.answered = False
         self.connection, theirs = context.Pipe()
-        forked = None if isinstance(plan, bytes) else plan
+        # A forked process has all that this one has, also this end of the pipe.
+        inherited = None if isinstance(plan, bytes) else (plan, self.connection)
         self.process: Any = context.Process(  # type: ignore[attr-defined]
             target=serve,
-            args=(theirs, number, forked, streams),
+            args=(theirs, number, streams, inherited),
             name=f"DataLoader worker process {number}",
             daemon=True,
         )
@@ -93,9 +94,18 @@ class Process:
             self.process.join()
 
 
-def serve(connection: Connection, number: int, plan: Plan | None, streams: State | None) -> None:
+def serve(
+    connection: Connection,
+    number: int,
+    streams: State | None,
+    inherited: tuple[Plan, Connection] | None,
+) -> None:
     """The life of a worker process: it ends when the other end of the pipe is gone."""
     ignore_interrupts()
+    plan = None
+    if inherited is not None:
+        plan, other_end = inherited
+        other_end.close()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the main program was told if it cannot be set
         set_num_threads(1)

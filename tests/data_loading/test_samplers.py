@@ -73,7 +73,7 @@ def test_the_environment_tells_rank_and_number_of_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    with pytest.raises(ValueError, match="process group has not been initialized: .* RANK"):
+    with pytest.raises(ValueError, match=r"process group has not been initialized: .* RANK"):
         DistributedSampler(range(4), num_replicas=2)
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")

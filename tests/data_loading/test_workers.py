@@ -177,7 +177,9 @@ def test_persistent_workers_serve_epoch_after_epoch() -> None:
     assert numbers(loader) == numbers(loader) == numbers(DataLoader(Pairs(9), batch_size=2))
     assert threading.active_count() == before + 2
     stream = DataLoader(Count(6), batch_size=2, num_workers=2, persistent_workers=True)
-    assert [x.tolist() for x in stream] == [x.tolist() for x in stream] == [[0, 2], [1, 3], [4], [5]]
+    assert (
+        [x.tolist() for x in stream] == [x.tolist() for x in stream] == [[0, 2], [1, 3], [4], [5]]
+    )
 
 
 def test_a_hung_worker_is_an_error_after_the_timeout() -> None:

@@ -8,26 +8,23 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.autograd.backward import grad
-from rushlight.autograd.modes import local
 from rushlight.kernels import recurrent as kernels
-from rushlight.ops.base import Op, ops, registry
+from rushlight.ops.base import ops, registry
 from rushlight.ops.contraction import mixed
+from rushlight.ops.fused import Fused, single
 from rushlight.tensor import Tensor
 
 Spans = kernels.Spans
 Weights = Sequence[Tensor | None]
 
 
-class RecurrentLayer(Op, abstract=True):
+class RecurrentLayer(Fused, abstract=True):
     """One layer in one direction: from inputs (rows, features) and first states to all outputs.
 
     ``sizes`` says how many rows each step has, one for each sequence that takes part in it. The
-    results are the outputs, the last states, and what ``backward`` reads. ``step`` is one step
-    written with ops: where a gradient is itself recorded, it is that of the loop over ``step``.
+    results are the outputs, the last states, and what ``backward`` reads.
     """
 
-    function = method = False
     operands = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
     differentiable = (0, 1)
     states = 1
@@ -41,7 +38,7 @@ class RecurrentLayer(Op, abstract=True):
         raise NotImplementedError
 
     def step(self, x: Tensor, *operands: Any) -> tuple[Tensor, ...]:
-        """The next states."""
+        """One step, made with ops: the next states."""
         raise NotImplementedError
 
     def check(self, x: Tensor, states: Sequence[Tensor], weights: Weights, **attrs: Any) -> Any:
@@ -74,29 +71,20 @@ class RecurrentLayer(Op, abstract=True):
             return (*public, *results[1 + self.states :])
         return results
 
-    def vjp(self, g, y, *operands, **attrs):
-        named = zip(self.operands, operands, strict=True)
-        wanted = {name: t for name, t in named if t is not None and t.requires_grad}
-        if local.state.grad:
-            found = self.recorded_gradients(g, operands, wanted, attrs)
-        else:
-            attrs = {"layer": self, "wanted": tuple(wanted), **attrs}
-            found = recurrent_gradient.apply((*g, *y, *operands), attrs)
-        gradients = dict(zip(wanted, found, strict=True))
-        return tuple([gradients.get(name) for name in self.operands])
+    def gradient(self, wanted, g, y, *operands, sizes, reverse):
+        steps = kernels.spans(sizes, reverse)
+        inner, outer, before, makers = self.backward(steps, g, y, *operands)
+        x, w_ih = operands[0], operands[1 + self.states]
+        makers |= {
+            "x": lambda: inner.dot(w_ih),
+            "w_ih": lambda: inner.T.dot(x),
+            "w_hh": lambda: outer.T.dot(before),
+            "b_ih": lambda: np.add.reduce(inner, 0),
+            "b_hh": lambda: np.add.reduce(outer, 0),
+        }
+        return [makers[name]() for name in wanted]
 
-    def recorded_gradients(
-        self, g: Any, operands: Any, wanted: dict[str, Tensor], attrs: dict[str, Any]
-    ) -> Sequence[Tensor | None]:
-        """The gradients of the loop over ``step``; twins tell equal operands apart."""
-        twins = {name: t.view_as(t) for name, t in wanted.items()}
-        given = [twins.get(name, t) for name, t in zip(self.operands, operands, strict=True)]
-        pairs = zip(self.loop(*given, **attrs), g, strict=True)
-        roots, starts = zip(*[(t, s) for t, s in pairs if t.requires_grad], strict=True)
-        return grad(roots, list(twins.values()), starts, create_graph=True, allow_unused=True)
-
-    def loop(self, x: Tensor, *operands: Any, sizes: Any, reverse: bool) -> tuple[Tensor, ...]:
-        """What the kernel computes, step by step."""
+    def formula(self, x, *operands, sizes, reverse):
         states, weights = operands[: self.states], operands[self.states :]
         outputs: list[Any] = list(x.split(sizes))
         steps = reversed(range(len(sizes))) if reverse else range(len(sizes))
@@ -106,39 +94,6 @@ class RecurrentLayer(Op, abstract=True):
             outputs[t] = after[0]
             states = [ops.cat((new, old[n:])) for new, old in zip(after, states, strict=True)]
         return (ops.cat(outputs), *states)
-
-
-class RecurrentGradient(Op):
-    """The gradients of the ``wanted`` operands of a recurrent layer, not to be recorded."""
-
-    function = method = differentiable = False
-
-    def check(self, *operands: Any, **attrs: Any) -> Any:
-        return operands, attrs
-
-    def eager(self, *arrays, layer, wanted, sizes, reverse):
-        arrays = [single(a) for a in arrays]
-        first, last = 1 + layer.states, len(arrays) - len(layer.operands)
-        g, y, operands = arrays[:first], arrays[first:last], arrays[last:]
-        steps = kernels.spans(sizes, reverse)
-        inner, outer, before, makers = layer.backward(steps, g, y, *operands)
-        x, w_ih = operands[0], operands[first]
-        makers |= {
-            "x": lambda: inner.dot(w_ih),
-            "w_ih": lambda: inner.T.dot(x),
-            "w_hh": lambda: outer.T.dot(before),
-            "b_ih": lambda: np.add.reduce(inner, 0),
-            "b_hh": lambda: np.add.reduce(outer, 0),
-        }
-        return tuple([makers[name]() for name in wanted])
-
-
-recurrent_gradient = registry["recurrent_gradient"]
-
-
-def single(array: Any) -> Any:
-    """A half-precision array in float32, in which it is computed with; others as they are."""
-    return array.astype(np.float32) if array is not None and array.dtype in dtypes.HALF else array
 
 
 def added(a: Any, b: Any) -> Any:

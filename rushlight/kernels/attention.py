@@ -1,0 +1,145 @@
+"""Attention, block by block: a block of weights stays in cache while all is done with it.
+
+For the gradient the weights of all blocks are kept, or else computed again: then memory grows with
+the lengths of the sequences, not with their product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Place = tuple[Any, ...]
+BLOCK = 1 << 16  # weights in a block: a quarter of a MiB in float32
+
+
+def blocks(batch: tuple[int, ...], rows: int, columns: int) -> Iterator[tuple[Place, Place]]:
+    """Indices of (a part of the batch, rows in it) that cut weights of (*batch, rows, columns).
+
+    >>> for part, place in blocks((2,), 3, 1 << 15):
+    ...     print(part, place)
+    (slice(0, 1, None),) (slice(0, 1, None), slice(0, 2, None))
+    (slice(0, 1, None),) (slice(0, 1, None), slice(2, 4, None))
+    (slice(1, 2, None),) (slice(1, 2, None), slice(0, 2, None))
+    (slice(1, 2, None),) (slice(1, 2, None), slice(2, 4, None))
+    """
+    height = max(BLOCK // max(columns, 1), 1)
+    axis, size = len(batch) - 1, max(rows, 1)
+    while axis and 0 < size * batch[axis] <= height:
+        size *= batch[axis]
+        axis -= 1
+    count = max(height // size, 1)
+    rest = (slice(None),) * (len(batch) - 1 - axis)
+    for lead in np.ndindex(*batch[:axis]):
+        for first in range(0, batch[axis], count):
+            part = (*lead, slice(first, first + count))
+            for start in range(0, rows, height):
+                yield part, (*part, *rest, slice(start, start + height))
+
+
+def laid_out_as(x: Array, shape: tuple[int, ...]) -> Array:
+    """An empty array of ``shape`` whose dimensions lie in memory in the order of those of ``x``."""
+    if x.ndim != len(shape):
+        return np.empty(shape, x.dtype)
+    order = np.argsort(x.strides, kind="stable")[::-1]
+    return np.empty([shape[d] for d in order], x.dtype).transpose(np.argsort(order))
+
+
+def spread(
+    batch: tuple[int, ...], q: Array, k: Array, v: Array, bias: Array | None, noise: Array | None
+) -> list[Any]:
+    """Views of all arrays with one batch."""
+    weights = (*batch, q.shape[-2], k.shape[-2])
+    matrices = [np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v)]
+    return matrices + [None if x is None else np.broadcast_to(x, weights) for x in (bias, noise)]
+
+
+def scores(q: Array, k: Array, bias: Array | None, scale: float, out: Array | None = None) -> Array:
+    """scale q kᵀ + bias."""
+    p = np.matmul(q * scale, k.mT, out=out)
+    if bias is not None:
+        p += bias
+    return p
+
+
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array | None,
+    noise: Array | None,
+    scale: float,
+    keep: bool,
+) -> tuple[Array, ...]:
+    """softmax(scale q kᵀ + bias) v, the weights multiplied by ``noise``; 0 where all are -inf.
+
+    For the gradient: the largest score of each row, the sum of its exp(score - largest), and, if
+    they are to be kept, all exp(score - largest).
+    """
+    batch = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    rows, columns = q.shape[-2], k.shape[-2]
+    y = laid_out_as(q, (*batch, rows, v.shape[-1]))
+    tops, totals = np.empty((2, *batch, rows, 1), q.dtype)
+    kept = np.empty((*batch, rows, columns) if keep else 0, q.dtype)
+    ones = np.ones(columns, q.dtype)
+    q, k, v, bias, noise = spread(batch, q, k, v, bias, noise)
+    for part, place in blocks(batch, rows, columns):
+        out = kept[place] if keep else None
+        p = scores(q[place], k[part], None if bias is None else bias[place], scale, out)
+        top, total = tops[place], totals[place]
+        np.maximum.reduce(p, -1, out=top, keepdims=True, initial=-np.inf)
+        top[top == -np.inf] = 0  # nothing but -inf, which then gives 0 rather than NaN
+        p -= top
+        np.exp(p, p)
+        np.matmul(p, ones, out=total[..., 0])
+        total[total == 0] = 1
+        weights = p if noise is None else p * noise[place]
+        np.divide(np.matmul(weights, v[part]), total, y[place])
+    return y, tops, totals, kept
+
+
+def attention_gradient(
+    g: Array,
+    y: Array,
+    tops: Array,
+    totals: Array,
+    kept: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    bias: Array | None,
+    noise: Array | None,
+    scale: float,
+    of_bias: bool,
+) -> tuple[Array, ...]:
+    """The gradients of q, k, v and, if wanted, bias, for the whole batch of the result."""
+    batch, (rows, columns) = y.shape[:-2], (q.shape[-2], k.shape[-2])
+    dq, dk, dv = [laid_out_as(x, (*batch, *x.shape[-2:])) for x in (q, k, v)]
+    dk[...], dv[...] = 0, 0
+    d_bias = np.empty((*batch, rows, columns) if of_bias else 0, q.dtype)
+    q, k, v, bias, noise = spread(batch, q, k, v, bias, noise)
+    for part, place in blocks(batch, rows, columns):
+        if kept.size:
+            p = kept[place]
+        else:
+            p = scores(q[place], k[part], None if bias is None else bias[place], scale)
+            p -= tops[place]
+            np.exp(p, p)
+        dy = g[place] / totals[place]
+        dp = np.matmul(dy, v[part].mT)
+        weights = p
+        if noise is not None:
+            dp *= noise[place]
+            weights = p * noise[place]
+        dv[part] += np.matmul(weights.mT, dy)
+        dp -= np.add.reduce(dy * y[place], -1, keepdims=True)
+        dp *= p
+        if of_bias:
+            d_bias[place] = dp
+        dp *= scale
+        np.matmul(dp, k[part], out=dq[place])
+        dk[part] += np.matmul(dp.mT, q[place])
+    return dq, dk, dv, d_bias

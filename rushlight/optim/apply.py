@@ -1,0 +1,135 @@
+"""How an optimizer's ``update`` is run on the parameters of a group.
+
+An update of single elements is recorded once and swept over all arrays (see ``sweep``). One that
+looks at whole parameters, or that is to be differentiated, runs on tensors, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import counter
+from rushlight.errors import user_line
+from rushlight.ops import ops
+from rushlight.ops.base import check_writable, overwrite
+from rushlight.optim.sweep import Recording
+from rushlight.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from rushlight.optim.optimizer import Optimizer
+
+Group = dict[str, Any]
+State = dict[str, Any]
+
+
+def number(value: Any) -> Any:
+    """A hyper-parameter as a Python number, tensors of one element included."""
+    if isinstance(value, Tensor):
+        return value.item()
+    return tuple([number(v) for v in value]) if isinstance(value, tuple) else value
+
+
+def scalar(value: float, group: Group) -> Tensor:
+    """A step count or the like as a tensor, of the type that PyTorch gives it."""
+    wide = dtypes.get_default_dtype() is dtypes.float64 and not group.get("fused")
+    return wrap(np.array(value, np.float64 if wide else np.float32))
+
+
+def state_of(optimizer: Optimizer, p: Tensor, group: Group) -> State:
+    """What the optimizer remembers of a parameter; before its first step, made by ``init``."""
+    state = optimizer.state.get(p)
+    if not state:
+        fresh = optimizer.init(p, group)
+        state = {k: scalar(v, group) if k in optimizer.scalars else v for k, v in fresh.items()}
+        if state:
+            optimizer.state[p] = state
+    return state
+
+
+def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]) -> None:
+    """One step of all parameters of a group, by an update of single elements.
+
+    Parameters whose scalars (step counts and the like) and dtypes agree share one recording.
+    """
+    scalars = optimizer.scalars
+    bundles: dict[Any, list[tuple[Tensor, State]]] = defaultdict(list)
+    for p in parameters:
+        if not p._array.flags.writeable:
+            check_writable(p, "step")
+        state = state_of(optimizer, p, group)
+        names = tuple([k for k, v in state.items() if k not in scalars and isinstance(v, Tensor)])
+        shared = tuple([number(state[k]) for k in scalars])
+        bundles[p._array.dtype, names, shared].append((p, state))
+    hyper = {k: number(v) for k, v in group.items() if k != "params"}
+    site = user_line()
+    for (dtype, names, shared), members in bundles.items():
+        recording = Recording(2 + len(names))
+        p, g, *lanes = recording.lanes
+        before = dict(zip((*scalars, *names), (*shared, *lanes), strict=True))
+        new_p, after = optimizer.update(p, -g if hyper.get("maximize") else g, before, hyper)
+        numbers = {k: after.pop(k) for k in scalars}
+        fresh = [k for k in after if k not in names]
+        sweep = recording.sweep([new_p, None, *[after.get(k) for k in (*names, *fresh)]])
+        sets = [arrays_of(optimizer, t, state, names, fresh) for t, state in members]
+        local.state.run(sweep.run, sets, real_type(dtype))
+        for parameter, state in members:
+            for k, value in numbers.items():
+                state[k]._array[...] = value
+            for t in (parameter, *[state[k] for k in after]):
+                writes = counter(t)
+                writes.value += 1
+                writes.site = site
+
+
+def arrays_of(
+    optimizer: Optimizer, p: Tensor, state: State, names: Sequence[str], fresh: Sequence[str]
+) -> list[np.ndarray]:
+    """The arrays of a parameter: its own, its gradient's, its state's, and those that are new."""
+    if fresh:
+        state.update({k: wrap(np.empty_like(p._array)) for k in fresh})
+        optimizer.state[p] = state
+    grad: Any = p._grad
+    return [p._array, grad._array, *[state[k]._array for k in (*names, *fresh)]]
+
+
+def real_type(dtype: np.dtype) -> np.dtype:
+    """The type to compute in: half types in float32, complex ones as pairs of real numbers."""
+    wide = dtype in (dtypes.float64.numpy, dtypes.complex128.numpy)
+    return dtypes.float64.numpy if wide else dtypes.float32.numpy
+
+
+def step_tensor(optimizer: Optimizer, group: Group, p: Tensor) -> None:
+    """One step of one parameter, in tensors; recorded for gradients if that is asked for."""
+    state = state_of(optimizer, p, group)
+    differentiable = bool(group.get("differentiable"))
+    check_writable(p, "step")
+    hyper = group if differentiable else {k: number(v) for k, v in group.items() if k != "params"}
+    before = {k: number(v) if k in optimizer.scalars else as_real(v) for k, v in state.items()}
+    g: Any = p.grad
+    old = as_real(p.clone() if differentiable else p)
+    new_p, after = optimizer.update(old, as_real(-g if group.get("maximize") else g), before, hyper)
+    for k, value in after.items():
+        if k in optimizer.scalars:
+            state[k]._array[...] = value
+        elif differentiable or k not in state:
+            state[k] = as_complex(value, p)
+        elif value is not before[k]:
+            overwrite(state[k], as_complex(value, p))
+    if state:
+        optimizer.state[p] = state
+    overwrite(p, as_complex(new_p, p))
+
+
+def as_real(value: Any) -> Any:
+    """A complex tensor as pairs of real numbers: each part is optimized on its own."""
+    return ops.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
+
+
+def as_complex(value: Tensor, p: Tensor) -> Tensor:
+    return ops.view_as_complex(value) if p.is_complex() else value

@@ -1,0 +1,1 @@
+"""Learning rate schedules by kind; ``rushlight.optim.lr_scheduler`` has them all."""

@@ -1,0 +1,218 @@
+"""A formula of elements, recorded once and swept over many arrays.
+
+An optimizer's ``update`` is algebra, and algebra makes a temporary for every operation. Called with
+lanes, which stand for arrays, it leaves a list of NumPy calls instead. Each result is then given
+the memory of a value that is no longer needed, and the list runs over all parameters of a group, a
+piece at a time, so that what one call writes the next still finds in the cache.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+PIECE = 1 << 16
+"""Elements of a piece: enough work for a NumPy call, and yet all its operands fit the cache."""
+
+NUMBER = -1  # stands for an operand that is a number, in the order of a recording's numbers
+
+Calls = tuple[tuple[Any, ...], ...]
+"""Operations as (kernel, operand, …). Operands count the lanes first, then the results of calls."""
+
+
+class Recording:
+    """What became of ``lanes`` arrays in a formula: calls, and the numbers that occur in them."""
+
+    def __init__(self, lanes: int) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.numbers: list[float] = []
+        self.lanes = [Lane(self, i) for i in range(lanes)]
+
+    def add(self, kernel: Callable[..., Any], *operands: Any) -> Lane:
+        call = [kernel]
+        for x in operands:
+            if isinstance(x, Lane):
+                call.append(x.index)
+            else:
+                call.append(NUMBER)
+                self.numbers.append(x)
+        self.calls.append(tuple(call))
+        return Lane(self, len(self.lanes) + len(self.calls) - 1)
+
+    def sweep(self, results: Sequence[Lane | None]) -> Sweep:
+        """The calls as a program that leaves ``results`` in the arrays; None: not written."""
+        places = tuple([None if lane is None else lane.index for lane in results])
+        return Sweep(plan(tuple(self.calls), len(self.lanes), places), self.numbers)
+
+
+class Lane:
+    """Stands for the elements of an array in a formula: the operators and methods of a tensor.
+
+    >>> recording = Recording(2)
+    >>> p, g = recording.lanes
+    >>> q = p - 0.1 * g
+    >>> [call[0].__name__ for call in recording.calls]
+    ['multiply', 'subtract']
+    """
+
+    __slots__ = ("index", "recording")
+
+    def __init__(self, recording: Recording, index: int) -> None:
+        self.recording, self.index = recording, index
+
+    def __add__(self, other: Any) -> Lane:
+        return self.recording.add(np.add, self, other)
+
+    def __sub__(self, other: Any) -> Lane:
+        return self.recording.add(np.subtract, self, other)
+
+    def __rsub__(self, other: float) -> Lane:
+        return self.recording.add(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Lane:
+        if isinstance(other, (int, float)) and other == 1:
+            return self
+        return self.recording.add(np.multiply, self, other)
+
+    def __truediv__(self, other: Any) -> Lane:
+        return self.recording.add(np.divide, self, other)
+
+    def __rtruediv__(self, other: float) -> Lane:
+        return self.recording.add(np.divide, other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Lane:
+        return self.recording.add(np.negative, self)
+
+    def sqrt(self) -> Lane:
+        return self.recording.add(np.sqrt, self)
+
+    def abs(self) -> Lane:
+        return self.recording.add(np.absolute, self)
+
+    def maximum(self, other: Lane) -> Lane:
+        return self.recording.add(maximum, self, other)
+
+    def lerp(self, end: Lane, weight: float) -> Lane:
+        """``self + weight · (end − self)``."""
+        return self + (end - self) * weight
+
+
+def maximum(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
+    """``np.maximum``, which wants ``out`` by name."""
+    np.maximum(a, b, out=out)
+
+
+class Plan(NamedTuple):
+    """A list of calls with places for all values: arrays first, then numbers, then scratch rows."""
+
+    steps: list[tuple[Callable[..., Any], itemgetter]]  # a kernel, and its operands and result
+    written: frozenset[int]  # which arrays it changes
+    scratch: int  # how many scratch rows it needs
+
+
+@functools.lru_cache(maxsize=256)
+def plan(calls: Calls, lanes: int, results: tuple[int | None, ...]) -> Plan:
+    """Places for the values of ``calls``.
+
+    Args:
+        calls: what was recorded.
+        lanes: how many of the arrays have values at the start.
+        results: for each array the value that it shall have in the end; None: it is only read.
+    """
+    arrays = len(results)
+    last_use = {x: i for i, (_, *operands) in enumerate(calls) for x in operands}
+    last_use.update({x: len(calls) for x in results if x is not None})
+    written = frozenset([i for i, x in enumerate(results) if x is not None])
+    home = {x: i for i, x in enumerate(results) if x is not None}
+    numbers = sum([operands.count(NUMBER) for _, *operands in calls])
+    place = {i: i for i in range(lanes)}
+    free = set(written.difference(range(lanes)))  # places whose values are not needed any more
+    rows = arrays + numbers  # as far as places are in use
+    number = arrays
+    steps: list[tuple[Any, itemgetter]] = []
+    for i, (kernel, *operands) in enumerate(calls):
+        sources = []
+        for x in operands:
+            sources.append(number if x == NUMBER else place[x])
+            number += x == NUMBER
+        dying = [
+            place[x]
+            for x in operands
+            if x != NUMBER and last_use[x] == i and (place[x] >= arrays or place[x] in written)
+        ]
+        free.update(dying)
+        result = lanes + i
+        # A final value goes home, or else to scratch, so that it never stands in another's way.
+        wishes = [*dying, *[row for row in free if row >= arrays]]
+        if result in home:
+            wishes = [home[result], *[row for row in wishes if row >= arrays]]
+        target = next((row for row in wishes if row in free), rows)
+        rows += target == rows
+        free.discard(target)
+        place[result] = target
+        steps.append((kernel, itemgetter(*sources, target)))
+    moves = [(place[x], i) for i, x in enumerate(results) if x is not None and place[x] != i]
+    # What still stands in an array moves first, before that array gets its own value.
+    for source, target in sorted(moves, key=lambda move: move[0] >= arrays):
+        steps.append((np.positive, itemgetter(source, target)))
+    return Plan(steps, written, rows - arrays - numbers)
+
+
+class Sweep:
+    """A plan and its numbers, ready to run.
+
+    >>> recording = Recording(2)
+    >>> p, g = recording.lanes
+    >>> sweep = recording.sweep([p - 0.1 * g, None])
+    >>> x = np.ones(3)
+    >>> sweep.run([[x, np.array([1.0, 2.0, 3.0])]], x.dtype)
+    >>> x
+    array([0.9, 0.8, 0.7])
+    """
+
+    def __init__(self, plan: Plan, numbers: Sequence[float]) -> None:
+        self.plan, self.numbers = plan, numbers
+
+    def run(self, sets: Iterable[Sequence[NDArray[Any]]], dtype: np.dtype) -> None:
+        """Runs the calls on each set of arrays, computing in the real type ``dtype``."""
+        steps, written, count = self.plan
+        numbers = [np.array(x, dtype) for x in self.numbers]
+        scratch = list(np.empty((count, PIECE), dtype))
+        for arrays in sets:
+            rows, copies = [], []
+            for i, array in enumerate(arrays):
+                if array.dtype is dtype and array.flags.c_contiguous:
+                    rows.append(array.reshape(-1))
+                else:
+                    rows.append(as_row(array, dtype))
+                    if i in written:
+                        copies.append((array, rows[-1]))
+            size = rows[0].size
+            for start in range(0, size, PIECE):
+                width = min(PIECE, size - start)
+                pieces = rows if size <= PIECE else [row[start : start + width] for row in rows]
+                values = [*pieces, *numbers, *[row[:width] for row in scratch]]
+                for kernel, pick in steps:
+                    kernel(*pick(values))
+            for array, row in copies:
+                elements = row.view(array.dtype) if array.dtype.kind == "c" else row
+                np.copyto(array, elements.reshape(array.shape), casting="unsafe")
+
+
+def as_row(array: NDArray[Any], dtype: np.dtype) -> NDArray[Any]:
+    """The elements one after the other in ``dtype``, each complex one as two real ones.
+
+    >>> as_row(np.array([[1 + 2j]]), np.dtype(float))
+    array([1., 2.])
+    """
+    row = array.reshape(-1)
+    if row.dtype.kind == "c":
+        row = row.view(row.real.dtype)
+    return row.astype(dtype, copy=False)

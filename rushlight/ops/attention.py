@@ -1,0 +1,210 @@
+"""Attention: averages of values, weighted by how well queries and keys fit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.modes import local
+from rushlight.kernels import attention as kernels
+from rushlight.ops.base import any_tracked, composite, need_tensor, ops, registry
+from rushlight.ops.contraction import batch_error
+from rushlight.ops.fused import Fused, single
+from rushlight.ops.samples import Fails, S, T
+from rushlight.tensor import Tensor, wrap
+
+NAME = "scaled_dot_product_attention"
+KEPT = 1 << 23  # up to so many weights are kept for backward rather than computed again
+
+
+class Attention(Fused):
+    """softmax(scale·q·kᵀ + bias)·v, the weights multiplied by noise; zeros where all are -inf."""
+
+    operands = ("q", "k", "v", "bias", "noise")
+    differentiable = (0,)
+
+    def check(self, q: Tensor, k: Tensor, v: Tensor, bias: Any, noise: Any, scale: float) -> Any:
+        count = math.prod(q.shape[:-1]) * k.shape[-2]
+        keep = count <= KEPT and local.state.grad and any_tracked((q, k, v, bias))
+        return (q, k, v, bias, noise), {"scale": scale, "keep": keep}
+
+    def eager(self, q, k, v, bias, noise, *, scale, keep):
+        if q.dtype not in dtypes.HALF:
+            return kernels.attention(q, k, v, bias, noise, scale, keep)
+        y, *rest = kernels.attention(*map(single, (q, k, v, bias, noise)), scale, keep)
+        return (y.astype(q.dtype), *rest)
+
+    def gradient(self, wanted, g, y, *operands, scale, keep):
+        found = kernels.attention_gradient(*g, *y, *operands, scale, "bias" in wanted)
+        by_name = dict(zip(self.operands, found, strict=False))
+        return [by_name[name] for name in wanted]
+
+    def formula(self, q, k, v, bias, noise, *, scale, keep):
+        scores = (q * scale) @ k.mT
+        if bias is None:
+            weights = scores.softmax(-1)
+        else:
+            scores = scores + bias
+            nothing = (scores == -math.inf).all(-1, keepdim=True)
+            weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+        return (weights if noise is None else weights * noise) @ v
+
+
+attention = registry["attention"]
+
+
+def check_operands(q: Any, k: Any, v: Any) -> None:
+    """An error unless the shapes and dtypes of queries, keys and values fit."""
+    for position, (name, t) in enumerate((("query", q), ("key", k), ("value", v)), 1):
+        need_tensor(NAME, t, name, position)
+    if min(q.ndim, k.ndim, v.ndim) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: "
+            f"{q.ndim} key.dim: {k.ndim} and value.dim: {v.ndim} instead."
+        )
+    if not q.dtype is k.dtype is v.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{q.dtype} key.dtype: {k.dtype} and value.dtype: {v.dtype} instead."
+        )
+    if not q.is_floating_point():
+        raise RuntimeError(f"{NAME}: expected a floating-point dtype, but found {q.dtype}")
+    weights = (*q.shape[:-1], k.shape[-2])
+    for left, right in ((q.shape, (*k.shape[:-2], k.shape[-1], k.shape[-2])), (weights, v.shape)):
+        try:
+            np.broadcast_shapes(left[:-2], right[:-2])
+        except ValueError:
+            raise batch_error(tuple(left), tuple(right)) from None
+        if left[-1] != right[-2]:
+            raise batch_error(tuple(left), tuple(right))
+
+
+def added_mask(mask: Tensor | None, q: Tensor, is_causal: bool, columns: int) -> Tensor | None:
+    """What is added to the scores: -inf where a boolean mask is False, or after the diagonal."""
+    if mask is not None and mask.dtype is dtypes.bool_:
+        mask = wrap(np.where(mask._array, q._array.dtype.type(0), -np.inf).astype(q._array.dtype))
+    elif mask is not None and mask.dtype is not q.dtype:
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {mask.dtype} and query.dtype: {q.dtype} instead."
+        )
+    if not is_causal:
+        return mask
+    future = ops.full((q.shape[-2], columns), -math.inf, dtype=q.dtype).triu(1)
+    return future if mask is None else mask + future
+
+
+def dropout_noise(shape: tuple[int, ...], p: float, dtype: dtypes.dtype) -> Tensor | None:
+    """Factors for weights: 0 with the probability p, else 1 / (1 - p)."""
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if p == 0:
+        return None
+    if p == 1:
+        return ops.zeros(shape, dtype=dtype)
+    return ops.empty(shape, dtype=dtype).bernoulli_(1 - p).div_(1 - p)
+
+
+def shared_heads(t: Tensor, heads: int) -> Tensor:
+    """Keys or values of fewer heads than the queries have, each repeated for its group."""
+    own = t.shape[-3]
+    if own == heads:
+        return t
+    if not own or heads % own:
+        raise RuntimeError(
+            "Number of heads in key and value must divide the number of heads in query, got "
+            f"{own} and {heads}"
+        )
+    return t.repeat_interleave(heads // own, -3)
+
+
+@composite(
+    namespace="nn.functional",
+    method=False,
+    samples=[
+        S(T(2, 3, 2), T(2, 4, 2), T(2, 4, 3)),
+        S(T(3, 2), T(4, 2), T(4, 2), T(3, 4)),
+        S(T(1, 2, 3, 2), T(1, 2, 3, 2), T(1, 2, 3, 2), is_causal=True),
+        S(T(1, 2, 2, 2), T(1, 1, 3, 2), T(1, 1, 3, 2), enable_gqa=True),
+        S(T(2, 3), T(2, 3), T(2, 3), T(values=[[True, False], [False, False]], dtype=dtypes.bool_)),
+        S(T(2, 3), T(2, 3), T(2, 3), dropout_p=0.5, scale=2.0),
+        S(T(0, 2, 3), T(0, 4, 3), T(0, 4, 3)),
+        S(T(2, 3), T(0, 3), T(0, 3)),
+    ],
+    errors=[
+        Fails(RuntimeError, "at least 2 dimensional", T(2), T(3, 2), T(3, 2)),
+        Fails(RuntimeError, "same dtype", T(2, 2), T(3, 2, dtype=dtypes.float64), T(3, 2)),
+        Fails(RuntimeError, r"\(4x2 and 3x6\)", T(4, 2), T(6, 3), T(6, 3)),
+        Fails(RuntimeError, r"a \(2\) must match .* b \(3\)", T(2, 4, 2), T(3, 4, 2), T(3, 4, 2)),
+        Fails(RuntimeError, "attn_mask dtype", *[T(2, 2)] * 3, T(2, 2, dtype=dtypes.int64)),
+        Fails(RuntimeError, "between 0 and 1, but got 1.5", *[T(2, 2)] * 3, dropout_p=1.5),
+        Fails(RuntimeError, "got 2 and 3", T(3, 2, 2), *[T(2, 2, 2)] * 2, enable_gqa=True),
+        Fails(RuntimeError, r"mask of shape \[3, 2\]", *[T(2, 2)] * 3, T(3, 2)),
+        Fails(TypeError, "'key' .* must be Tensor, not int", T(2, 2), 1, T(2, 2)),
+    ],
+)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """For each query the average of all values: softmax(query·keyᵀ / √E + mask)·value.
+
+    Args:
+        query: (*, L, E)
+        key: (*, S, E)
+        value: (*, S, V); the result is (*, L, V)
+        attn_mask: broadcast to (*, L, S); False where no attention is to be paid, or numbers that
+            are added to the scores
+        dropout_p: the probability of dropping a weight, whether training or not
+        is_causal: query i only attends to keys up to i
+        scale: takes the place of 1 / √E
+        enable_gqa: keys and values may have fewer heads (dimension -3) than queries, and share
+            them
+
+    >>> x = rl.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> rl.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+    tensor([[1.0000, 0.0000],
+            [0.3302, 0.6698]])
+    """
+    q, k, v = query, key, value
+    if enable_gqa:
+        k, v = shared_heads(k, q.shape[-3]), shared_heads(v, q.shape[-3])
+    check_operands(q, k, v)
+    bias = added_mask(attn_mask, q, is_causal, k.shape[-2])
+    batch = batch_of(q, k, v, bias)
+    noise = dropout_noise((*batch, q.shape[-2], k.shape[-2]), dropout_p, q.dtype)
+    if not batch:
+        q, k, v = q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0)
+    elif bias is not None and q.shape[:-2] != batch:
+        q = q.expand(*batch, *q.shape[-2:])
+    factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1] or 1)
+    y = attention.apply(*attention.check(q, k, v, bias, noise, factor))[0]
+    return y if batch else y.squeeze(0)
+
+
+def batch_of(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> tuple[int, ...]:
+    """The shape before the last two dimensions of the weights."""
+    batch = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    if bias is None:
+        return batch
+    weights = (*batch, q.shape[-2], k.shape[-2])
+    try:
+        whole = np.broadcast_shapes(weights, bias.shape)
+    except ValueError:
+        whole = ()
+    if whole[-2:] != weights[-2:]:
+        raise RuntimeError(
+            f"{NAME}: a mask of shape {list(bias.shape)} cannot be broadcast to the weights, "
+            f"{list(weights)}"
+        )
+    return whole[:-2]

@@ -1,13 +1,19 @@
-"""Kernels of the losses of labelled classes, with what backward needs of them."""
+"""Kernels of the losses of labelled classes, with what backward needs of them.
+
+Labels are in one row here, and the *places* of what they point at are counted as if all
+dimensions were one.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from rushlight.kernels.indices import along, first_outside, within
-from rushlight.kernels.summation import add_up
+from rushlight.kernels.indices import along, first_outside, places, within
+from rushlight.kernels.summation import ROW, add_up
 
-Key = tuple[np.ndarray, ...]
+ADD: Any = np.add
 
 
 def class_dim(ndim: int) -> int:
@@ -31,63 +37,87 @@ def checked_labels(
     return np.where(ignored, 0, target), ignored
 
 
-def places_of(labels: np.ndarray, dim: int) -> Key:
-    """The key of the labelled elements; ``labels`` has size 1 in the dimension of the classes."""
-    return (np.arange(len(labels))[:, None], labels) if labels.ndim == 2 else along(labels, dim)
+def places_of(labels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Where the labelled elements of an array of this shape are."""
+    if len(shape) == 2:
+        return np.arange(0, labels.size * shape[1], shape[1]) + labels
+    if len(shape) == 1:
+        return labels
+    return places(labels.reshape(shape[0], 1, *shape[2:]), 1, shape).reshape(-1)
 
 
 def settle(
-    losses: np.ndarray,
-    labels: np.ndarray,
-    ignored: np.ndarray | None,
-    weight: np.ndarray | None,
-    reduction: str,
-) -> tuple[np.ndarray, np.ndarray]:
+    losses: np.ndarray, labels: np.ndarray, ignored: Any, weight: Any, reduction: str
+) -> tuple[Any, Any]:
     """The losses of all labels reduced, and the share of each in that (one for all if alike)."""
     kind = losses.dtype
-    total = kind.type(labels.size)
-    shares = np.ones((), kind)
+    shares: Any = kind.type(1)
     if weight is not None:
         shares = weight.take(labels).astype(kind, copy=False)
         losses *= shares
     if ignored is not None:
         losses[ignored] = 0  # times zero would not do: it may be infinite
         shares = np.where(ignored, kind.type(0), shares)
-    if shares.ndim:
-        total = add_up(shares)
     if reduction == "none":
         return losses, shares
-    loss = add_up(losses)
-    return (loss / total, shares / (total or 1)) if reduction == "mean" else (loss, shares)
+    loss = ADD.reduce(losses)
+    if reduction == "sum":
+        return loss, shares
+    total = ADD.reduce(shares) if shares.ndim else kind.type(labels.size)
+    return loss / total, shares / (total or kind.type(1))
 
 
 def nll_loss(
     x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, reduction: str, ignore_index: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """-x at the labels, reduced; the share of each label, and the labels."""
+) -> tuple[Any, Any, np.ndarray]:
+    """-x at the labels, reduced; the share of each label, and its place."""
     dim = class_dim(x.ndim)
-    labels, ignored = checked_labels(np.expand_dims(target, dim), x.shape[dim], ignore_index)
-    losses = np.negative(x[places_of(labels, dim)])
+    labels, ignored = checked_labels(target.reshape(-1), x.shape[dim], ignore_index)
+    spots = places_of(labels, x.shape)
+    if x.flags.c_contiguous:
+        losses = np.negative(x.reshape(-1).take(spots))
+    else:
+        key = along(np.expand_dims(labels.reshape(target.shape), dim), dim)
+        losses = np.negative(x[key]).reshape(-1)
     loss, shares = settle(losses, labels, ignored, weight, reduction)
-    return (loss.reshape(target.shape) if reduction == "none" else loss), shares, labels
+    return (loss.reshape(target.shape) if reduction == "none" else loss), shares, spots
 
 
 def cross_entropy(
-    x: np.ndarray, target: np.ndarray, weight: np.ndarray | None, reduction: str, ignore_index: int
-) -> tuple[np.ndarray, np.ndarray]:
+    x: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None,
+    reduction: str,
+    ignore_index: int,
+    smoothing: float = 0.0,
+) -> tuple[Any, np.ndarray]:
     """-log softmax(x) at the labels, reduced, and its slope: softmax(x), less 1 at the labels.
 
-    Both need the same exponentials; with the slope at hand, backward only scales it.
+    Both need the same exponentials; with the slope at hand, backward only scales it. ``smoothing``
+    moves that part of each label evenly to all classes; it goes without weights.
     """
     dim = class_dim(x.ndim)
-    labels, ignored = checked_labels(np.expand_dims(target, dim), x.shape[dim], ignore_index)
-    key = places_of(labels, dim)
-    slope = np.subtract(x, np.maximum.reduce(x, dim, keepdims=True, initial=-np.inf))
-    losses = np.negative(slope[key])
+    classes = x.shape[dim]
+    labels, ignored = checked_labels(target.reshape(-1), classes, ignore_index)
+    slope = np.subtract(x, np.maximum.reduce(x, dim, keepdims=True, initial=-np.inf), order="C")
+    flat, spots = slope.reshape(-1), places_of(labels, slope.shape)
+    losses = np.negative(flat.take(spots))
+    if smoothing:
+        losses *= 1 - smoothing
+        losses -= (smoothing / classes) * add_up(slope, (dim,)).reshape(-1)
     np.exp(slope, slope)
-    total = add_up(slope, (dim,), True)
-    losses += np.log(total)
+    total = sum_classes(slope, dim)
+    losses += np.log(total).reshape(-1)
     loss, shares = settle(losses, labels, ignored, weight, reduction)
-    slope *= shares / total
-    slope[key] -= shares
+    slope *= (shares.reshape(total.shape) if shares.ndim else shares) / total
+    if smoothing:
+        slope -= (smoothing / classes) * (shares.reshape(total.shape) if shares.ndim else shares)
+    flat[spots] -= (1 - smoothing) * shares
     return (loss.reshape(target.shape) if reduction == "none" else loss), slope
+
+
+def sum_classes(x: np.ndarray, dim: int) -> np.ndarray:
+    """The sum over the classes, which stay as size 1."""
+    if x.ndim == 2 and x.shape[1] <= ROW:
+        return (x @ np.ones(x.shape[1], x.dtype)).reshape(-1, 1)
+    return add_up(x, (dim,), True)

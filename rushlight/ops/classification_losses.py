@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -165,8 +166,8 @@ def check_ignore_index(name: str, ignore_index: Any) -> None:
         ) from None
 
 
-class LabelLoss(Op, abstract=True):
-    """-x at the labels, reduced; ``loss`` names the kernel, of ``x`` or of its log-softmax."""
+class PickedLoss(Op):
+    """-x at the labels, reduced; the share of each label in that, and its place."""
 
     function = method = False
     differentiable = (0,)
@@ -176,29 +177,52 @@ class LabelLoss(Op, abstract=True):
     ) -> Any:
         return (x, target, weight), {"reduction": reduction, "ignore_index": ignore_index}
 
-
-class PickedLoss(LabelLoss):
-    """-x at the labels, reduced; the share of each label in that, and the labels."""
-
     def eager(self, x, target, weight, *, reduction, ignore_index):
-        if x.dtype in dtypes.HALF:
-            wide = self.eager(
-                x.astype(np.float32), target, weight, reduction=reduction, ignore_index=ignore_index
-            )
-            return wide[0].astype(x.dtype), *wide[1:]
-        return kernels.nll_loss(x, target, weight, reduction, ignore_index)
+        return in_float32(kernels.nll_loss, x, target, weight, reduction, ignore_index)
 
-    def vjp(self, g, y, _x, _target, _weight, *, reduction, ignore_index):
-        _, shares, labels = y
-        dim = kernels.class_dim(len(_x.shape))
-        if reduction == "none":
-            g = g.unsqueeze(dim)
-        slope = (g * -shares).expand(labels.shape)
-        return g.new_zeros(_x.shape).scatter_(dim, labels, slope), None, None
+    def vjp(self, g, y, _x, target, weight, **attrs):
+        _, shares, places = y
+        return picked_slope(g, shares, places, target, weight, _x.shape, attrs), None, None
 
 
-picked_loss = registry["picked_loss"]
-picked_loss.node.__name__ = "NllLossBackward0"
+class PickedSlope(Op):
+    """The gradient of :class:`PickedLoss`, which is linear: so is this, and each is the adjoint
+    of the other."""
+
+    function = method = False
+
+    def check(
+        self,
+        g: Tensor,
+        shares: Tensor,
+        places: Tensor,
+        target: Tensor,
+        weight: Tensor | None,
+        shape: tuple[int, ...],
+        attrs: dict[str, Any],
+    ) -> Any:
+        return (g, shares, places, target, weight), {"shape": shape, **attrs}
+
+    def eager(self, g, shares, places, target, weight, *, shape, reduction, ignore_index):
+        y = np.zeros(shape, g.dtype)
+        y.reshape(-1)[places] = -g.reshape(-1) * shares
+        return y
+
+    def vjp(self, g, _y, _outer, _shares, _places, target, weight, *, shape, **attrs):
+        return picked_loss(g, target, weight, **attrs)[0], None, None, None, None
+
+
+def in_float32(kernel: Callable[..., Any], x: np.ndarray, *args: Any) -> Any:
+    """``kernel(x, …)``, computed in float32 for half types; its first result is of x's dtype."""
+    if x.itemsize != 2:
+        return kernel(x, *args)
+    loss, *rest = kernel(x.astype(np.float32), *args)
+    return loss.astype(x.dtype), *rest
+
+
+picked_loss = registry["picked_loss"].call
+picked_slope = registry["picked_slope"].call
+registry["picked_loss"].node.__name__ = "NllLossBackward0"
 
 
 @composite(
@@ -238,22 +262,33 @@ def nll_loss(
     t = need_tensor("nll_loss", target, "target", 2)
     a = x._array
     t = fitting("nll_loss", a.shape, a.dtype, t, weight, ignore_index)
-    return picked_loss.call(x, t, weight, reduction, ignore_index)[0]
+    return picked_loss(x, t, weight, reduction, ignore_index)[0]
 
 
-class LabelCrossEntropy(LabelLoss):
+class LabelCrossEntropy(Op):
     """-log softmax(x) at the labels, reduced, and the slope of that in x."""
 
-    def eager(self, x, target, weight, *, reduction, ignore_index):
-        if x.dtype in dtypes.HALF:
-            wide = self.eager(
-                x.astype(np.float32), target, weight, reduction=reduction, ignore_index=ignore_index
-            )
-            return wide[0].astype(x.dtype), wide[1]
-        return kernels.cross_entropy(x, target, weight, reduction, ignore_index)
+    function = method = False
+    differentiable = (0,)
 
-    def vjp(self, g, y, x, target, weight, *, reduction, ignore_index):
-        return cross_entropy_slope(g, y[1], x, target, weight, reduction, ignore_index), None, None
+    def check(
+        self,
+        x: Tensor,
+        target: Tensor,
+        weight: Tensor | None,
+        reduction: str,
+        ignore_index: int,
+        smoothing: float,
+    ) -> Any:
+        attrs = {"reduction": reduction, "ignore_index": ignore_index, "smoothing": smoothing}
+        return (x, target, weight), attrs
+
+    def eager(self, x, target, weight, *, reduction, ignore_index, smoothing):
+        how = reduction, ignore_index, smoothing
+        return in_float32(kernels.cross_entropy, x, target, weight, *how)
+
+    def vjp(self, g, y, x, target, weight, **attrs):
+        return cross_entropy_slope(g, y[1], x, target, weight, attrs), None, None
 
 
 class CrossEntropySlope(Op):
@@ -268,34 +303,31 @@ class CrossEntropySlope(Op):
         x: Tensor,
         target: Tensor,
         weight: Tensor | None,
-        reduction: str,
-        ignore_index: int,
+        attrs: dict[str, Any],
     ) -> Any:
-        attrs = {"reduction": reduction, "ignore_index": ignore_index}
         return (g, slope, x, target, weight), attrs
 
-    def eager(self, g, slope, x, target, weight, *, reduction, ignore_index):
+    def eager(self, g, slope, x, target, weight, *, reduction, ignore_index, smoothing):
         if reduction == "none":
             g = np.expand_dims(g, kernels.class_dim(x.ndim))
         return np.multiply(slope, g)
 
-    def vjp(self, g, _y, outer, _slope, x, target, weight, *, reduction, ignore_index):
+    def vjp(self, g, _y, outer, _slope, x, target, weight, *, reduction, ignore_index, smoothing):
         dim = kernels.class_dim(x.ndim)
-        settled = picked_loss.call(x.detach(), target, weight, reduction, ignore_index)
-        _, shares, labels = settled
         p = x.softmax(dim)
         mean = (g * p).sum(dim, keepdim=True)
-        along_outer = shares * (mean - g.gather(dim, labels))
+        part = (1 - smoothing) * g + smoothing * g.mean(dim, keepdim=True) if smoothing else g
+        along_outer, shares, _ = picked_loss(part - mean, target, weight, reduction, ignore_index)
         if reduction == "none":
-            along_outer, outer = along_outer.squeeze(dim), outer.unsqueeze(dim)
-        else:
-            along_outer = along_outer.sum()
+            outer = outer.unsqueeze(dim)
+        if shares.ndim:
+            shares = shares.reshape(mean.shape)
         return along_outer, None, outer * shares * p * (g - mean), None, None
 
 
-label_cross_entropy = registry["label_cross_entropy"]
-label_cross_entropy.node.__name__ = "NllLossBackward0"
+label_cross_entropy = registry["label_cross_entropy"].call
 cross_entropy_slope = registry["cross_entropy_slope"].call
+registry["label_cross_entropy"].node.__name__ = "NllLossBackward0"
 
 
 @composite(
@@ -362,9 +394,9 @@ def cross_entropy(
     if a.shape == t._array.shape:
         return soft_cross_entropy(x, t, weight, ignore_index, reduction, label_smoothing)
     t = fitting("cross_entropy", a.shape, a.dtype, t, weight, ignore_index)
-    if label_smoothing:
+    if label_smoothing and weight is not None:
         return smoothed_cross_entropy(x, t, weight, reduction, ignore_index, label_smoothing)
-    return label_cross_entropy.call(x, t, weight, reduction, ignore_index)[0]
+    return label_cross_entropy(x, t, weight, reduction, ignore_index, label_smoothing)[0]
 
 
 def soft_cross_entropy(
@@ -407,20 +439,21 @@ def per_class(name: str, weight: Any, x: Tensor) -> Tensor:
 def smoothed_cross_entropy(
     x: Tensor,
     target: Tensor,
-    weight: Tensor | None,
+    weight: Tensor,
     reduction: str,
     ignore_index: int,
-    label_smoothing: float,
+    smoothing: float,
 ) -> Tensor:
-    """The cross-entropy with labels, of which a part is that with all classes alike."""
+    """The weighted cross-entropy with labels, of which a part is that with all classes alike."""
     dim = kernels.class_dim(x.ndim)
     p = x.log_softmax(dim)
-    loss, _, labels = picked_loss.call(p, target, weight, reduction, ignore_index)
-    even = -(p if weight is None else p * per_class("cross_entropy", weight, x)).sum(dim)
-    even = even.masked_fill(target == ignore_index, 0)
+    loss = picked_loss(p, target, weight, reduction, ignore_index)[0]
+    even = (
+        -(p * per_class("cross_entropy", weight, x)).sum(dim).masked_fill(target == ignore_index, 0)
+    )
     if reduction == "mean":
-        _, counts, _ = picked_loss.call(p.detach(), target, weight, "sum", ignore_index)
-        even = even.sum() / counts.expand(labels.shape).sum()
+        weights = picked_loss(p.detach(), target, weight, "sum", ignore_index)[1]
+        even = even.sum() / weights.sum()
     else:
         even = reduced(even, reduction)
-    return (1 - label_smoothing) * loss + label_smoothing / x.shape[dim] * even
+    return (1 - smoothing) * loss + smoothing / x.shape[dim] * even

@@ -184,6 +184,7 @@ def convolution_errors(dims: int) -> list[Fails]:
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="ifc",
     samples=[
         S(T(2, 2, 5), T(3, 2, 2), T(3)),
         S(T(2, 5), T(3, 2, 2)),
@@ -220,6 +221,7 @@ def conv1d(
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="ifc",
     samples=[
         S(T(1, 2, 3, 4), T(2, 2, 2, 2), T(2)),
         S(T(2, 3, 3), T(2, 2, 2, 2)),
@@ -270,6 +272,7 @@ def conv2d(
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="ifc",
     samples=[
         S(T(1, 1, 2, 3, 3), T(2, 1, 2, 2, 1), T(2)),
         S(T(2, 2, 2, 2), T(1, 2, 2, 1, 2)),
@@ -302,6 +305,7 @@ def conv3d(
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="ifc",
     samples=[
         S(T(4, 2, 3), T(2, 3, 2), T(2)),
         S(T(4, 1, 2), T(3, 2, 2), T(2), pad=2),

@@ -104,6 +104,7 @@ WRONG_WINDOWS = [
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="bifc",
     samples=[
         S(T(2, 1, 3, 4), 2),
         S(T(2, 3, 4), (2, 1)),
@@ -166,6 +167,7 @@ def unfold(
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="bifc",
     samples=[
         S(T(2, 4, 6), (3, 4), 2),
         S(T(2, 6), (3, 3), (2, 1)),

@@ -79,6 +79,7 @@ def transposed_errors(dims: int) -> list[Fails]:
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="ifc",
     samples=[
         S(T(2, 2, 4), T(2, 3, 2), T(3)),
         S(T(2, 4), T(2, 3, 2)),
@@ -116,6 +117,7 @@ def conv_transpose1d(
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="ifc",
     samples=[
         S(T(1, 2, 2, 3), T(2, 2, 2, 2), T(2)),
         S(T(2, 2, 3), T(2, 1, 2, 2)),
@@ -165,6 +167,7 @@ def conv_transpose2d(
 @composite(
     namespace="nn.functional",
     method=False,
+    kinds="ifc",
     samples=[
         S(T(1, 1, 2, 2, 3), T(1, 2, 2, 2, 1), T(2)),
         S(T(1, 2, 2, 2), T(1, 2, 2, 1, 2)),
@@ -197,6 +200,7 @@ def conv_transpose3d(
 
 @composite(
     method=False,
+    kinds="ifc",
     samples=[
         S(T(1, 2, 5), T(3, 2, 2), T(3), [2], [1], [1], False, [0], 1),
         S(T(1, 2, 3, 3), T(2, 1, 2, 2), None, [1], [0], [1, 2], False, [0, 0], 2),

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.board import protobuf as pb
-from rushlight.board.pictures import as_bytes, png
+from rushlight.board.pictures import as_bytes
+from rushlight.vision.png import png
 
 FLOAT, DOUBLE, INT32, STRING, INT64, HALF = 1, 2, 3, 7, 9, 19  # TensorFlow's numbers of dtypes
 KINDS = {"f4": FLOAT, "f8": DOUBLE, "i4": INT32, "i8": INT64, "f2": HALF}

@@ -18,7 +18,7 @@ from opcode import opmap
 from types import FrameType, ModuleType
 from typing import NoReturn
 
-PACKAGES = {"torch": "rushlight"}  # the most specific of ours first
+PACKAGES = {"torchvision": "rushlight.vision", "torch": "rushlight"}  # the most specific first
 SERVED_VERSION = "2.13.0"  # what a served program reads as torch.__version__, to choose its way by
 CHILD_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
 CHILD_VARIABLE = "RUSHLIGHT_SERVES"

@@ -105,6 +105,7 @@ class Unfilled:
 
 def filled(_: Any, state: Any) -> np.ndarray:
     _, shape, kind, fortran, data = state
+    data = data.encode("latin1") if isinstance(data, str) else data  # as Python 2 wrote it
     if not isinstance(kind, np.dtype) or not isinstance(data, bytes):
         raise CheckpointError("a NumPy array is damaged")
     array = np.frombuffer(bytearray(data), kind)

@@ -12,7 +12,7 @@ import pytest
 import rushlight as rl
 from rushlight.board import SummaryWriter
 from rushlight.board.events import checksum, masked_checksum
-from rushlight.board.pictures import png
+from rushlight.vision.png import png
 
 
 def records(folder: Path) -> list[bytes]:

@@ -50,7 +50,7 @@ def test_sequential_refuses_what_is_no_module() -> None:
     with pytest.raises(IndexError, match="index 5 is out of range"):
         _ = nn.Sequential()[5]
     with pytest.raises(ValueError, match="supports only objects of Sequential class"):
-        nn.Sequential() + [nn.Identity()]
+        nn.Sequential() + 3
 
 
 def test_lists_of_modules() -> None:

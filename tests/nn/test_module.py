@@ -128,7 +128,7 @@ def test_a_module_without_forward_says_so() -> None:
 
 def test_a_parameter_cannot_be_computed() -> None:
     module = nn.Module()
-    with pytest.raises(TypeError, match="cannot assign 'rushlight.FloatTensor' object to para"):
+    with pytest.raises(TypeError, match="object to parameter 'w' "):
         module.register_parameter("w", rl.ones(2))
 
 
@@ -274,4 +274,4 @@ def test_a_buffer_may_stay_out_of_the_state() -> None:
     module.last = nn.Buffer(rl.zeros(1), persistent=False)
     assert list(module.state_dict()) == ["mean"]
     module.mean = rl.ones(2)
-    assert list(module.buffers())[0].shape == (2,)
+    assert next(iter(module.buffers())).shape == (2,)

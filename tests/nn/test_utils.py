@@ -30,7 +30,7 @@ def test_gradients_are_scaled_to_a_norm() -> None:
 def test_gradients_that_are_not_finite_are_told() -> None:
     ps = with_gradients()
     ps[0].grad[0] = float("nan")
-    with pytest.raises(RuntimeError, match="order 2.0 for gradients .* is non-finite"):
+    with pytest.raises(RuntimeError, match=r"order 2\.0 for gradients .* is non-finite"):
         utils.clip_grad_norm_(ps, 1.0, error_if_nonfinite=True)
 
 

@@ -1,11 +1,5 @@
 """Modules that hold others."""
 
-from rushlight.nn.containers import (
-    ModuleDict,
-    ModuleList,
-    ParameterDict,
-    ParameterList,
-    Sequential,
-)
+# ruff: noqa: F401
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+from rushlight.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential

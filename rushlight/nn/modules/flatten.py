@@ -1,5 +1,5 @@
 """Layers that change the shape alone."""
 
-from rushlight.nn.shape import Flatten, Unflatten
+# ruff: noqa: F401
 
-__all__ = ["Flatten", "Unflatten"]
+from rushlight.nn.shape import Flatten, Unflatten

@@ -1,5 +1,5 @@
 """Modules that find out the shapes of their parameters."""
 
-from rushlight.nn.lazy import LazyModuleMixin
+# ruff: noqa: F401
 
-__all__ = ["LazyModuleMixin"]
+from rushlight.nn.lazy import LazyModuleMixin

@@ -1,5 +1,7 @@
 """Layers that multiply by a matrix."""
 
+# ruff: noqa: F401
+
 from rushlight.nn.linear import (
     Bilinear,
     Identity,
@@ -7,5 +9,3 @@ from rushlight.nn.linear import (
     Linear,
     NonDynamicallyQuantizableLinear,
 )
-
-__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear", "NonDynamicallyQuantizableLinear"]

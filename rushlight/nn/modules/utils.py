@@ -1,5 +1,7 @@
 """Sizes as tuples, and names of saved states."""
 
+# ruff: noqa: F401
+
 from rushlight.nn.state import consume_prefix_in_state_dict_if_present
 from rushlight.nn.tuples import (
     _list_with_default,
@@ -10,14 +12,3 @@ from rushlight.nn.tuples import (
     _single,
     _triple,
 )
-
-__all__ = [
-    "_list_with_default",
-    "_ntuple",
-    "_pair",
-    "_quadruple",
-    "_reverse_repeat_tuple",
-    "_single",
-    "_triple",
-    "consume_prefix_in_state_dict_if_present",
-]

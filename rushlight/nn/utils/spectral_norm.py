@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from rushlight.autograd.modes import no_grad
+from rushlight.nn.convolution import _ConvTransposeNd
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter, is_lazy
 from rushlight.tensor import Tensor
@@ -24,7 +25,7 @@ def as_matrix(weight: Tensor, dim: int) -> Tensor:
 
 def output_dim(module: Module) -> int:
     """The dimension of a weight that counts outputs: 1 for transposed convolutions, else 0."""
-    return int(bool(getattr(module, "transposed", False)))
+    return int(isinstance(module, _ConvTransposeNd))
 
 
 class SpectralNorm:

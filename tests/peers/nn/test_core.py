@@ -948,6 +948,56 @@ def data_parallel(lib: Any) -> Iterator[Any]:
 
 
 @scenarios
+def fusions(lib: Any) -> Iterator[Any]:
+    nn, utils = lib.nn, lib.nn.utils
+    for layer, norm, x, fuse in (
+        (
+            lambda: nn.Conv2d(2, 3, 3),
+            lambda: nn.BatchNorm2d(3),
+            lib.ones(1, 2, 5, 5, dtype=lib.float64),
+            utils.fuse_conv_bn_eval,
+        ),
+        (
+            lambda: nn.ConvTranspose2d(2, 3, 3, bias=False),
+            lambda: nn.BatchNorm2d(3, affine=False),
+            lib.ones(1, 2, 5, 5, dtype=lib.float64),
+            lambda a, b: utils.fuse_conv_bn_eval(a, b, transpose=True),
+        ),
+        (
+            lambda: nn.Linear(2, 3),
+            lambda: nn.BatchNorm1d(3),
+            lib.ones(4, 2, dtype=lib.float64),
+            utils.fuse_linear_bn_eval,
+        ),
+    ):
+        a, b = seeded(lib, layer).double(), norm().double()
+        b(a(x * lib.arange(x.shape[-1], dtype=lib.float64)))
+        yield told(fuse, a, b)
+        fused = fuse(a.eval(), b.eval())
+        yield fused(x), b(a(x)), state(fused), [p.requires_grad for p in fused.parameters()]
+    yield told(utils.fuse_linear_bn_eval, nn.Linear(2, 3).eval(), nn.BatchNorm1d(2).eval())
+
+
+@scenarios
+def memory_formats(lib: Any) -> Iterator[Any]:
+    net = lib.nn.Sequential(lib.nn.Conv2d(3, 4, 3), lib.nn.Linear(2, 2))
+    kept = net[0].weight
+    lib.nn.utils.convert_conv2d_weight_memory_format(net, lib.channels_last)
+    yield net[0].weight.stride(), net[0].weight is kept
+    net = lib.nn.ConvTranspose3d(3, 4, 3)
+    lib.nn.utils.convert_conv3d_weight_memory_format(net, lib.channels_last_3d)
+    yield net.weight.stride()
+
+
+@scenarios
+def transposed_spectral_norm(lib: Any) -> Iterator[Any]:
+    utils = lib.nn.utils
+    for norm in (utils.spectral_norm, utils.parametrizations.spectral_norm):
+        layer = seeded(lib, lambda: norm(lib.nn.ConvTranspose1d(2, 3, 2, dtype=lib.float64)))  # noqa: B023
+        yield layer(lib.ones(1, 2, 4, dtype=lib.float64)), state(layer)
+
+
+@scenarios
 def sizes(lib: Any) -> Iterator[Any]:
     u = lib.nn.modules.utils
     yield u._single(2), u._pair(2), u._triple((1, 2, 3)), u._ntuple(5)(0), u._quadruple(1)

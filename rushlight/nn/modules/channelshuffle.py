@@ -1,0 +1,5 @@
+"""Shuffled channels."""
+
+# ruff: noqa: F401
+
+from rushlight.nn.shuffling import ChannelShuffle

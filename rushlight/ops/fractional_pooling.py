@@ -83,19 +83,19 @@ def results(name: str, plane: Sequence[int], size: Any, ratio: Any) -> tuple[int
 def need_samples(name: str, x: Tensor, rank: int, samples: Any) -> np.ndarray:
     """The random numbers of each plane, one for each dimension."""
     shape = x._array.shape
-    expected = (shape[0] if len(shape) == rank + 2 else 1, shape[-rank - 1], rank)
+    images = shape[0] if len(shape) == rank + 2 else 1
     array = need_tensor(name, samples, "_random_samples", 6)._array
-    if array.shape != expected:
+    if array.ndim != 3 or len(array) < images or array.shape[1:] != (shape[-rank - 1], rank):
         raise RuntimeError(
-            f"{name}(): Expect _random_samples of shape {list(expected)}, one number for each "
-            f"batch entry, channel and dimension; got {list(array.shape)}"
+            f"{name}(): Expect _random_samples of shape [{images}, {shape[-rank - 1]}, {rank}], "
+            f"one for each image, channel and dimension; got {list(array.shape)}"
         )
     if array.dtype != x._array.dtype:
         raise RuntimeError(
             f"{name}(): Expect _random_samples to have the same dtype as input, {x.dtype}; got "
             f"{samples.dtype}"
         )
-    return array
+    return array[:images]
 
 
 def starts(drawn: np.ndarray, n: int, k: int, count: int) -> np.ndarray:
@@ -141,7 +141,7 @@ def fractional_samples(rank: int) -> dict[str, Any]:
             Fails(ValueError, f"one for each of {rank} dim", x, 2, output_ratio=(0.5,) * 4),
             Fails(RuntimeError, "7 windows of size 2 are too large relative to input", x, 2, 7),
             Fails(RuntimeError, "kernel_size must be greater than zero, but got 0", x, 0, 2),
-            Fails(RuntimeError, rf"Expected {rank + 1}D or {rank + 2}D", T(4), 2, 2),
+            Fails(RuntimeError, rf"{rank + 1}D or {rank + 2}D", T(4), 2, 2),
             Fails(RuntimeError, "Expect _random_samples of", x, 2, 2, _random_samples=T(1, 1, 4)),
             Fails(
                 RuntimeError,

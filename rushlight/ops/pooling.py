@@ -47,10 +47,14 @@ def need_dtype(name: str, x: Tensor, allowed: str) -> None:
 
 def need_planes(name: str, shape: Sequence[int], rank: int) -> None:
     """An error unless ``shape`` is that of planes, perhaps in a batch, which alone may be empty."""
-    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[len(shape) - rank - 1 :]:
+    planes = f"{rank + 1}D or {rank + 2}D (batch mode) tensor"
+    strange = len(shape) not in (rank + 1, rank + 2)
+    if strange and rank > 1:
+        raise RuntimeError(f"{name}: non-empty {planes} expected for input, but got:{list(shape)}")
+    if strange or 0 in shape[len(shape) - rank - 1 :]:
         raise RuntimeError(
-            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim "
-            f"batch size for input, but got:{list(shape)}"
+            f"{name}: Expected {planes} with optional 0 dim batch size for input, but "
+            f"got:{list(shape)}"
         )
 
 
@@ -186,7 +190,7 @@ def least(kind: np.dtype) -> Any:
 def pool_errors(rank: int) -> list[Fails]:
     """Calls of max or average pooling over ``rank`` dimensions that must fail."""
     plane = (6,) * rank
-    x, ranks = T(1, 2, *plane), rf"Expected {rank + 1}D or {rank + 2}D .* but got:"
+    x, ranks = T(1, 2, *plane), rf"{rank + 1}D or {rank + 2}D .* but got:"
     return [
         Fails(TypeError, r"'input' \(position 1\) must be Tensor, not float", 1.5, 2),
         Fails(TypeError, "'kernel_size' must be tuple of ints, not float", x, 2.5),

@@ -7,6 +7,7 @@ tensor([[3., 3.]])
 
 from rushlight.ops import (  # noqa: F401 - importing a family registers its functions
     adaptive_pooling,
+    attention,
     average_pooling,
     classification_losses,
     convolution,
@@ -21,6 +22,8 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     linear,
     linear_cross_entropy,
     margin_losses,
+    multi_head_attention,
+    native,
     network_activations,
     normalization,
     ops,

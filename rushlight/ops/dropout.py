@@ -237,18 +237,3 @@ dropout1d_, dropout2d_, dropout3d_ = (
     written("dropout3d"),
 )
 feature_alpha_dropout_ = written("feature_alpha_dropout")
-
-
-@composite(
-    method=False,
-    samples=[S(T(3, 4), T(3, 4), 2.0)],
-    errors=[Fails(TypeError, "'mask' .* must be Tensor, not float", T(2), 1.0, 2.0)],
-)
-def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """The derivative of dropout: ``grad_output * mask * scale``.
-
-    >>> rl.native_dropout_backward(rl.ones(2), rl.tensor([True, False]), 2.0)
-    tensor([2., 0.])
-    """
-    g = need_tensor("native_dropout_backward", grad_output, "grad_output")
-    return g * (need_tensor("native_dropout_backward", mask, "mask", 2) * scale)

@@ -1,99 +1,22 @@
-"""Rows of a table by their numbers: embeddings, bags of them, and one-hot vectors."""
+"""Rows of a table by their numbers: embeddings, and bags of them."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import no_grad
-from rushlight.kernels.accumulate import add_rows
-from rushlight.kernels.indices import check_bounds, first_outside, within
-from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.kernels.indices import first_outside, within
+from rushlight.ops.base import composite, need_tensor, ops
+from rushlight.ops.gather import POSITIONS
 from rushlight.ops.indexing import at
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
 
 SPACE = "nn.functional"
-POSITIONS = (dtypes.int64, dtypes.int32)
 MODES = ("sum", "mean", "max")
-
-
-class Rows(Op):
-    """The rows of ``weight`` at ``index``.
-
-    The gradient leaves out the row ``padding``; if ``scaled``, each row's is divided by how often
-    ``index`` names it.
-    """
-
-    function = method = False
-    operands = ("weight", "index")
-
-    def check(self, weight, index, padding=-1, scaled=False):
-        return (weight, index), {"padding": padding, "scaled": scaled}
-
-    def eager(self, weight, index, *, padding, scaled):
-        check_bounds(index, 0, len(weight), IndexError, "index out of range in self: ")
-        return weight.take(index, 0)
-
-    def vjp(self, g, _y, _weight, index, *, padding, scaled):
-        return add_to_rows(g, index, _weight.shape[0], padding, scaled), None
-
-
-class AddToRows(Op):
-    """A table of zeros to whose rows at ``index`` those of ``g`` are added: Rows' derivative."""
-
-    function = method = False
-    operands = ("g", "index")
-
-    def check(self, g, index, count, padding, scaled):
-        return (g, index), {"count": count, "padding": padding, "scaled": scaled}
-
-    def eager(self, g, index, *, count, padding, scaled):
-        y = np.zeros((count, g.shape[-1]), g.dtype)
-        shares = self.shares(index, padding, scaled, g.dtype)
-        add_rows(y, index, g if shares is None else g * shares, g.shape[-1])
-        return y
-
-    def vjp(self, v, _y, _g, index, *, count, padding, scaled):
-        shares = self.shares(index._array, padding, scaled, v._array.dtype)
-        y = rows(v, index)
-        return (y if shares is None else y * wrap(shares)), None
-
-    @staticmethod
-    def shares(index, padding, scaled, kind):
-        """The factor of each row of the gradient, or None where all are 1."""
-        if padding < 0 and not scaled:
-            return None
-        factors = (index != padding).astype(kind)
-        if scaled:
-            factors /= np.bincount(index.reshape(-1))[index].astype(kind)
-        return factors[..., None]
-
-
-rows = registry["rows"].call
-add_to_rows = registry["add_to_rows"].call
-
-
-def check_index(name: str, index: Any, argument: str = "input", position: int = 1) -> Tensor:
-    """``index`` if it is a tensor of int64 or int32, else the error."""
-    kind = need_tensor(name, index, argument, position).dtype
-    if kind not in POSITIONS:
-        raise RuntimeError(
-            f"Expected tensor for argument #{position} 'indices' to have one of the following "
-            f"scalar types: Long, Int; but got {kind.storage_name} instead (while checking "
-            f"arguments for {name})"
-        )
-    return index
-
-
-def check_table(weight: Any, name: str) -> Tensor:
-    table = need_tensor(name, weight, "weight", 2)
-    if table.ndim != 2:
-        raise RuntimeError(f"'weight' must be 2-D, got {list(table.shape)} in {name}")
-    return table
 
 
 def limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
@@ -149,11 +72,10 @@ def embedding(
     tensor([[4., 5.],
             [0., 1.]])
     """
-    index = check_index("embedding", input)
-    table = check_table(weight, "embedding")
+    index, table = need_tensor("embedding", input), need_tensor("embedding", weight, "weight", 2)
     padding = -1
     if padding_idx is not None:
-        count = table.shape[0]
+        count = len(table)
         if not -count <= padding_idx < max(count, 1):
             raise AssertionError(
                 f"Padding_idx must be within num_embeddings, got {padding_idx} and {count} rows"
@@ -161,7 +83,7 @@ def embedding(
         padding = padding_idx % max(count, 1)
     if max_norm is not None:
         limit_norms(table, index, max_norm, norm_type)
-    return rows(table, index, padding, scale_grad_by_freq)
+    return ops.embedding(table, index, padding, scale_grad_by_freq)
 
 
 BAG = [at([0, 2], [3, 3], [1, 0]), T(4, 3)]
@@ -244,7 +166,7 @@ def embedding_bag(
         )
         input, weight = weight, input
     check_bag_arguments(input, weight, mode, sparse, scale_grad_by_freq, per_sample_weights)
-    index = check_index("embedding_bag", input)
+    index = check_positions(input, "indices")
     if index.ndim == 2:
         if offsets is not None:
             raise ValueError(
@@ -265,6 +187,17 @@ def embedding_bag(
         weights,
         padding_idx,
     )
+
+
+def check_positions(t: Tensor, argument: str) -> Tensor:
+    """``t`` if it is a tensor of int64 or int32, else the error."""
+    if t.dtype not in POSITIONS:
+        raise RuntimeError(
+            f"Expected tensor for argument '{argument}' to have one of the following scalar types: "
+            f"Long, Int; but got {t.dtype.storage_name} instead (while checking arguments for "
+            "embedding_bag)"
+        )
+    return t
 
 
 def check_bag_arguments(
@@ -300,7 +233,7 @@ def ends_of_bags(offsets: Tensor | None, length: int, include_last: bool) -> np.
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.ndim != 1:
         raise ValueError(f"offsets has to be a 1D Tensor, got {list(offsets.shape)}")
-    starts = check_index("embedding_bag", offsets, "offsets", 3)._array
+    starts = check_positions(offsets, "offsets")._array
     if include_last and not len(starts):
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if len(starts) and starts[0] != 0:
@@ -345,7 +278,7 @@ def of_bags(
         kept = index._array != padding_idx % count
         bag, index = bag[kept], wrap(index._array[kept])
         factors = None if factors is None else factors[wrap(kept)]
-    parts = rows(weight, index, -1, scaled)
+    parts = ops.embedding(weight, index, -1, scaled)
     if factors is not None:
         parts = parts * factors.unsqueeze(1)
     zeros = parts.new_zeros((bags, weight.shape[1]))
@@ -359,47 +292,4 @@ def of_bags(
     return y / wrap(sizes).unsqueeze(1)
 
 
-@composite(
-    namespace=SPACE,
-    method=False,
-    samples=[S(at([0, 2], [1, 1])), S(at(1), 4), S(T(0, 2, dtype=dtypes.int64), num_classes=3)],
-    errors=[
-        Fails(RuntimeError, "index tensor of type LongTensor, got Float", T(2)),
-        Fails(RuntimeError, "Class values must be non-negative, got -1", at(0, -1)),
-        Fails(RuntimeError, "must be smaller than num_classes, got 3 and num_classes=3", at(3), 3),
-        Fails(RuntimeError, "number of classes from empty tensor", T(0, dtype=dtypes.int64)),
-        Fails(TypeError, "must be Tensor, not list", [1]),
-    ],
-)
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """For each number a vector of zeros with a one at its place.
-
-    Args:
-        tensor: whole numbers, at least 0
-        num_classes: the length of the vectors; by default the largest number + 1
-
-    >>> rl.nn.functional.one_hot(rl.tensor([0, 2, 1]))
-    tensor([[1, 0, 0],
-            [0, 0, 1],
-            [0, 1, 0]])
-    """
-    x = need_tensor("one_hot", tensor, "tensor")
-    if x.dtype is not dtypes.int64:
-        raise RuntimeError(
-            "one_hot is only applicable to index tensor of type LongTensor, got "
-            f"{x.dtype.storage_name}"
-        )
-    index = x._array
-    if not index.size and num_classes <= 0:
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if index.size:
-        if index.min() < 0:
-            raise RuntimeError(f"Class values must be non-negative, got {index.min()}")
-        if num_classes == -1:
-            num_classes = int(index.max()) + 1
-        elif index.max() >= num_classes:
-            raise RuntimeError(
-                f"Class values must be smaller than num_classes, got {index.max()} and "
-                f"num_classes={num_classes}"
-            )
-    return wrap((index[..., None] == np.arange(num_classes)).astype(np.int64))
+ops.__dict__[SPACE].one_hot = ops.one_hot

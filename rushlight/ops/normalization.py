@@ -324,9 +324,6 @@ def batch_norm(
     parameters_fit(weight, bias, x, "batch_norm")
     if training:
         return of_batch(x, weight, bias, running_mean, running_var, momentum, eps)[0]
-    if running_mean is None or running_var is None:
-        name = "running_mean" if running_mean is None else "running_var"
-        raise RuntimeError(f"{name} must be defined in evaluation mode")
     return of_running(x, weight, bias, running_mean, running_var, eps)
 
 
@@ -342,9 +339,10 @@ def of_batch(
     """``x`` normalised by its own mean and variance, which are returned too."""
     dims = (0, *range(2, x.ndim))
     y, mean, variance = standardized(x, by_channel(weight, x), by_channel(bias, x), dims, eps)
-    count = x.numel() // max(x.shape[1], 1)
-    follow(running_mean, mean, momentum)
-    follow(running_var, variance * (count / max(count - 1, 1)), momentum)
+    if x.numel():
+        count = x.numel() // x.shape[1]
+        follow(running_mean, mean, momentum)
+        follow(running_var, variance * (count / max(count - 1, 1)), momentum)
     return y, mean, variance
 
 
@@ -352,11 +350,14 @@ def of_running(
     x: Tensor,
     weight: Tensor | None,
     bias: Tensor | None,
-    mean: Tensor,
-    variance: Tensor,
+    mean: Tensor | None,
+    variance: Tensor | None,
     eps: float,
 ) -> Tensor:
     """``x`` normalised by a given mean and variance: one factor and one shift for each channel."""
+    if mean is None or variance is None:
+        name = "running_mean" if mean is None else "running_var"
+        raise RuntimeError(f"{name} must be defined in evaluation mode")
     kind = dtypes.float32 if x._array.dtype in dtypes.HALF else x.dtype
     scale = (variance.detach().to(kind) + eps).rsqrt()
     if weight is not None:

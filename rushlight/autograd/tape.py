@@ -353,7 +353,7 @@ def record(op: Any, y: Tensor, operands: Sequence[Any], attrs: dict[str, Any]) -
     edges = tuple(
         [edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands]
     )
-    if edges.count(None) == len(edges):
+    if all([e is None for e in edges]):
         return
     node = link(op, edges, operands, attrs, y._array)
     y._history = node
@@ -397,7 +397,7 @@ def record_several(
     edges = tuple(
         [edge(t) if isinstance(t, Tensor) and t._history is not None else None for t in operands]
     )
-    if edges.count(None) == len(edges):
+    if all([e is None for e in edges]):
         return
     node = link(op, edges, operands, attrs, ys[0]._array)
     if node.plan.keep_output:

@@ -56,7 +56,7 @@ class Write(Op, abstract=True):
         node = None
         if state.grad and any_tracked(operands):
             edges = tuple([edge(o) if isinstance(o, Tensor) else None for o in operands])
-            if edges.count(None) < len(edges):
+            if any([e is not None for e in edges]):
                 node = link(self, edges, operands, attrs, t._array)
         arrays = [o._array if isinstance(o, Tensor) else o for o in operands]
         state.run(self.write, *arrays, **attrs)

@@ -102,27 +102,16 @@ class DataLoader(Generic[T_co]):
         in_order: bool = True,
         worker_kind: str | None = None,
     ) -> None:
-        if num_workers < 0:
-            raise ValueError(
-                "num_workers option should be non-negative; use num_workers=0 to disable "
-                f"multiprocessing. Got num_workers={num_workers}"
-            )
-        if timeout < 0:
-            raise ValueError(f"timeout option should be non-negative, got timeout={timeout}")
-        if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError(
-                "prefetch_factor option could only be specified in multiprocessing. "
-                "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to "
-                "None."
-            )
-        if prefetch_factor is not None and prefetch_factor < 0:
-            raise ValueError("prefetch_factor option should be non-negative")
-        if persistent_workers and num_workers == 0:
-            raise ValueError("persistent_workers option needs num_workers > 0")
-        self.dataset = dataset
-        self.num_workers = num_workers
+        check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_kind)
+        iterable = isinstance(dataset, IterableDataset)
+        if iterable:
+            check_stream(shuffle, sampler, batch_sampler)
+        check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if num_workers and prefetch_factor is None:
             prefetch_factor = PREFETCHED
+        self.dataset = dataset
+        self._iterable = iterable
+        self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
@@ -133,14 +122,10 @@ class DataLoader(Generic[T_co]):
         self.in_order = in_order
         self.generator = generator
         self.persistent_workers = persistent_workers
-        self._iterable = isinstance(dataset, IterableDataset)
-        if self.worker_kind not in WORKER_KINDS:
-            raise ValueError(f"worker_kind should be one of {WORKER_KINDS}, got {worker_kind!r}")
-        self._check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
             batch_size, drop_last = None, False
         if sampler is None:
-            if self._iterable:
+            if iterable:
                 sampler = EndlessSampler()
             elif shuffle:
                 sampler = RandomSampler(dataset, generator=generator)
@@ -157,37 +142,6 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn
         self._initialized = True
         self.check_worker_number_rationality()
-
-    def _check_order(
-        self,
-        batch_size: int | None,
-        shuffle: bool | None,
-        sampler: Any,
-        batch_sampler: Any,
-        drop_last: bool,
-    ) -> None:
-        """Refuses arguments that exclude each other."""
-        if self._iterable:
-            given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
-            for name, value in given.items():
-                if value is not None:
-                    raise ValueError(
-                        f"DataLoader with IterableDataset: expected unspecified {name} option, "
-                        f"but got {name}={value}"
-                    )
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
-                    "and drop_last"
-                )
-        elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with "
-                "drop_last"
-            )
 
     @property
     def multiprocessing_context(self) -> BaseContext | None:
@@ -224,6 +178,9 @@ class DataLoader(Generic[T_co]):
             )
         super().__setattr__(name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_pool": None}  # a copy has workers of its own
+
     @property
     def _auto_collation(self) -> bool:
         return self.batch_sampler is not None
@@ -236,9 +193,9 @@ class DataLoader(Generic[T_co]):
         if self.num_workers == 0 and self.timeout:
             raise AssertionError(f"timeout={self.timeout} needs num_workers > 0")
         self.check_worker_number_rationality()
-        resumed, self._resumed = self._resumed, None
-        iterator = (WorkersIterator if self.num_workers else InlineIterator)(self, resumed)
-        self._position = iterator.position
+        kind = WorkersIterator if self.num_workers else InlineIterator
+        iterator = kind(self, self._resumed)
+        self._position, self._resumed = iterator.position, None
         return iterator
 
     def __len__(self) -> int:
@@ -285,3 +242,63 @@ class DataLoader(Generic[T_co]):
                 "worker number to avoid potential slowness/freeze if necessary.",
                 stacklevel=3,
             )
+
+
+def check_workers(
+    num_workers: int,
+    timeout: float,
+    prefetch_factor: int | None,
+    persistent_workers: bool,
+    worker_kind: str | None,
+) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable "
+            f"multiprocessing. Got num_workers={num_workers}"
+        )
+    if timeout < 0:
+        raise ValueError(f"timeout option should be non-negative, got timeout={timeout}")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing. let num_workers > "
+            "0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if worker_kind not in (None, *WORKER_KINDS):
+        raise ValueError(f"worker_kind should be one of {WORKER_KINDS}, got {worker_kind!r}")
+
+
+def check_stream(shuffle: bool | None, sampler: Any, batch_sampler: Any) -> None:
+    """Refuses an order of an ``IterableDataset``, which has its own."""
+    given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
+                f"{name}={value}"
+            )
+
+
+def check_order(
+    batch_size: int | None,
+    shuffle: bool | None,
+    sampler: Any,
+    batch_sampler: Any,
+    drop_last: bool,
+) -> None:
+    """Refuses arguments that exclude each other."""
+    if sampler is not None and shuffle:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None:
+        if batch_size != 1 or shuffle or sampler is not None or drop_last:
+            raise ValueError(
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
+                "drop_last"
+            )
+    elif batch_size is None and drop_last:
+        raise ValueError(
+            "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+        )

@@ -56,14 +56,13 @@ class Process:
             wait([self.connection, self.process.sentinel])
             if not self.connection.poll():
                 raise EOFError
-            message = self.connection.recv_bytes()
+            answer = self.connection.recv()
+            self.answered = True
+            return answer
         except (EOFError, OSError):
             return Failure(RuntimeError, self.obituary(task))
-        self.answered = True
-        try:
-            return pickle.loads(message)
-        except Exception as error:
-            return Failure.of(error, f"the answer of {self.process.name}")
+        except Exception as error:  # what was sent or received cannot be pickled
+            return Failure.of(error, f"the connection to {self.process.name}")
 
     def obituary(self, task: Task) -> str:
         self.process.join(GRACE)
@@ -126,8 +125,9 @@ def packed(answer: Answer, name: str) -> Any:
     try:
         return ForkingPickler.dumps(answer)
     except Exception as error:
-        failure = answer if isinstance(answer, Failure) else Failure.of(error, name)
-        return ForkingPickler.dumps(Failure(RuntimeError, failure.text))
+        if not isinstance(answer, Failure):
+            answer = Failure.of(error, f"{name}, sending its batch")
+        return ForkingPickler.dumps(Failure(RuntimeError, answer.text))
 
 
 @contextmanager

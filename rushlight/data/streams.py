@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.random import Generator, default_generator
+from rushlight.random import Generator, get_rng_state, manual_seed, set_rng_state
 from rushlight.tensor import Tensor, wrap
 
 State = dict[str, Any]
@@ -23,19 +23,19 @@ class ProcessStreams:
     def seed(self, base_seed: int, worker: int) -> None:
         """Starts them as PyTorch does in the ``worker``-th worker process."""
         random.seed(base_seed + worker)
-        default_generator.manual_seed(base_seed + worker)
+        manual_seed(base_seed + worker)
         words = np.random.SeedSequence([worker, base_seed % 2**32, base_seed >> 32, 0])
         np.random.seed(words.generate_state(4))
 
     def state(self) -> State:
         return {
-            "torch_generator": default_generator.get_state(),
+            "torch_generator": get_rng_state(),
             "random_generator": random.getstate(),
             "numpy_generator": with_tensors(np.random.get_state(legacy=False)),
         }
 
     def restore(self, state: State) -> None:
-        default_generator.set_state(state["torch_generator"])
+        set_rng_state(state["torch_generator"])
         random.setstate(with_tuples(state["random_generator"]))
         np.random.set_state(with_arrays(state["numpy_generator"]))
 

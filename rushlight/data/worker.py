@@ -139,17 +139,19 @@ class Worker:
             return Failure.of(error, self.name)
 
 
-def own_copy(dataset: Any) -> Any:
+def own_copy(value: Any, known: dict[int, Any] | None = None) -> Any:
     """A copy of a dataset, and of the datasets it is made of, that shares all their data.
 
     What a thread sets on its own (an open file, a share of a stream) others do not see.
     """
-    if isinstance(dataset, (list, tuple)) and any(isinstance(d, Dataset) for d in dataset):
-        return type(dataset)(map(own_copy, dataset))
-    if not isinstance(dataset, Dataset):
-        return dataset
-    own = copy.copy(dataset)
-    for name, value in vars(dataset).items():
-        if isinstance(value, (Dataset, list, tuple, dict)):
-            vars(own)[name] = own_copy(value)
-    return own
+    known = {} if known is None else known
+    if isinstance(value, Dataset):
+        if id(value) not in known:
+            own = known[id(value)] = copy.copy(value)
+            vars(own).update({name: own_copy(part, known) for name, part in vars(own).items()})
+        return known[id(value)]
+    if type(value) in (list, tuple) and value and isinstance(value[0], Dataset):
+        return type(value)([own_copy(part, known) for part in value])
+    if type(value) is dict and isinstance(next(iter(value.values()), None), Dataset):
+        return {name: own_copy(part, known) for name, part in value.items()}
+    return value

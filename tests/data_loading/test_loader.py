@@ -155,7 +155,9 @@ def test_an_iterator_that_has_ended_stays_so() -> None:
 
 
 def test_loaders_can_be_copied_and_pickled() -> None:
-    loader = DataLoader(Pairs(4), batch_size=2, shuffle=True)
+    loader = DataLoader(
+        Pairs(4), batch_size=2, shuffle=True, num_workers=1, persistent_workers=True
+    )
     next(iter(loader))
     for twin in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
         assert len(numbers(twin)) == 2

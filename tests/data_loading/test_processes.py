@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from itertools import islice
+from pickle import PicklingError
 from typing import Any
 
 import pytest
@@ -107,10 +108,10 @@ def test_a_hung_worker_is_an_error_after_the_timeout_and_is_killed() -> None:
 
 
 def test_what_cannot_be_pickled() -> None:
-    with pytest.raises((AttributeError, TypeError), match=r"local object|pickle"):
+    with pytest.raises((AttributeError, PicklingError), match="local object"):
         iter(processes(Pairs(4, 1, lambda: None)))
 
-    with pytest.raises(RuntimeError, match=r"(?s)Caught .* in DataLoader worker process 0.*pickle"):
+    with pytest.raises(RuntimeError, match="worker process 0, sending its batch"):
         list(processes(Pairs(2, 1, local_function), batch_size=2, collate_fn=as_list))
 
 

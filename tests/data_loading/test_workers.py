@@ -16,6 +16,7 @@ from rushlight.utils.data import (
     ConcatDataset,
     DataLoader,
     Dataset,
+    StackDataset,
     Subset,
     TensorDataset,
     get_worker_info,
@@ -93,9 +94,12 @@ def test_what_a_worker_sets_on_its_dataset_is_its_own() -> None:
             return self.handle, info.id
 
     file = File()
+    file.itself = file  # type: ignore[attr-defined]
     for dataset in (file, Subset(file, range(4)), ConcatDataset([file, file])):
         loader = DataLoader(dataset, num_workers=2, collate_fn=as_list)
         assert all(opened == reader for ((opened, reader),) in loader)
+    stack = DataLoader(StackDataset(a=file), num_workers=2, collate_fn=as_list)
+    assert all(sample["a"][0] == sample["a"][1] for (sample,) in stack)
     assert file.handle is None
 
 

@@ -14,8 +14,8 @@ help: ## this list
 
 venv: $(VENV)/ready ## the virtual environment for work on Rushlight: .venv
 
-demo: $(VENV)/ready ## train a two-layer network
-	$(BIN)/python examples/two_layer_net.py
+demo: $(VENV)/ready ## a LeNet learns handwritten digits
+	$(BIN)/python examples/digits.py
 
 test: $(VENV)/ready ## the tests and the examples in the documentation strings
 	$(BIN)/python -m pytest -n $(WORKERS)

@@ -95,7 +95,8 @@ def like_mapping(first: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
 def like_sequence(first: Sequence[Any], values: list[Any]) -> Any:
     """``values`` in a sequence of the class of ``first``; plain tuples become lists."""
     if isinstance(first, tuple):
-        return type(first)(*values) if "_fields" in dir(type(first)) else values
+        named = getattr(type(first), "_fields", None) is not None
+        return type(first)(*values) if named else values
     try:
         if isinstance(first, MutableSequence):
             clone = copy.copy(first)

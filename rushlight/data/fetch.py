@@ -94,7 +94,7 @@ def gatherer(dataset: Any) -> Callable[[list[Any]], Any] | None:
         inner, indices = gatherer(dataset.dataset), dataset.indices
         return inner and (lambda chosen: inner([indices[i] for i in chosen]))
     if issubclass(kind, TensorDataset) and kind.__getitem__ is TensorDataset.__getitem__:
-        if "__getitems__" not in dir(kind):
+        if getattr(kind, "__getitems__", None) is None:
             return lambda chosen: rows(dataset.tensors, chosen)
     return None
 

@@ -122,8 +122,8 @@ def restore_generators(loader: DataLoader[Any], position: Position) -> None:
 
 def generators_of(loader: DataLoader[Any]) -> list[Generator]:
     """The generators that a loader and its samplers hold, each once, always in the same order."""
-    holders: list[Any] = [loader, loader.batch_sampler, loader.sampler]
-    found: list[Generator] = []
+    holders: list[Any] = [loader.batch_sampler, loader.sampler]
+    found = [] if loader.generator is None else [loader.generator]
     for holder in holders:  # which grows
         for value in getattr(holder, "__dict__", {}).values():
             if isinstance(value, Generator) and not any(value is known for known in found):

@@ -12,7 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.kernels import cross_entropy as kernels
 from rushlight.ops.base import Op, composite, need_tensor, registry
-from rushlight.ops.loss_reduction import REDUCTIONS, chosen, reduced
+from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -87,18 +87,12 @@ def fitting(
                 f"{target.dtype.storage_name}"
             )
         target = target.to(dtypes.int64)
-    if kind.kind != "f":
-        need_floating(name, dtypes.from_numpy(kind))
+    check_floating(name, kind)
     if weight is not None:
         check_weight(name, logits[kernels.class_dim(len(logits))], kind, weight)
     if type(ignore_index) is not int:
         check_ignore_index(name, ignore_index)
     return target
-
-
-def need_floating(name: str, kind: dtypes.dtype) -> None:
-    if not kind.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.storage_name}'")
 
 
 def label_shape(x: tuple[int, ...], t: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,6 +6,9 @@ import sys
 import warnings
 from types import FrameType
 
+import numpy as np
+
+from rushlight import dtypes
 from rushlight.errors import PACKAGE
 from rushlight.tensor import Tensor
 
@@ -44,6 +47,13 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "mean":
         return loss.mean()
     return loss.sum() if reduction == "sum" else loss
+
+
+def check_floating(name: str, kind: np.dtype) -> None:
+    """An error unless it is a dtype of real floating-point numbers."""
+    if kind.kind != "f" and kind not in dtypes.HALF:
+        found = dtypes.from_numpy(kind).storage_name
+        raise NotImplementedError(f"\"{name}\" not implemented for '{found}'")
 
 
 def warn_of_broadcast(input: Tensor, target: Tensor) -> None:

@@ -12,8 +12,8 @@ from rushlight.kernels.indices import within
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.classification_losses import label, labels, need_constant
 from rushlight.ops.distances import pairwise_distance
-from rushlight.ops.loss_reduction import REDUCTIONS, chosen, reduced
-from rushlight.ops.probability_losses import logistic_loss
+from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced
+from rushlight.ops.probability_losses import logistic_losses
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
 
@@ -56,7 +56,7 @@ def soft_margin_loss(
             f"{x.dtype.storage_name}"
         )
     z = t * x
-    return reduced(logistic_loss(z, ops.ones_like(z)).to(x.dtype), reduction)
+    return reduced(logistic_losses(z, ops.ones_like(z)).to(x.dtype), reduction)
 
 
 @composite(
@@ -99,7 +99,8 @@ def multilabel_soft_margin_loss(
     t = need_tensor("multilabel_soft_margin_loss", target, "target", 2)
     if not x.ndim:
         raise IndexError("multilabel_soft_margin_loss: a 0-d input has no classes")
-    loss = logistic_loss(x, t)
+    check_floating("multilabel_soft_margin_loss", x._array.dtype)
+    loss = logistic_losses(x, t)
     if weight is not None:
         loss = loss * weight
     return reduced(loss.sum(-1) / x.shape[-1], reduction)

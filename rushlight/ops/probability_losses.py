@@ -2,41 +2,87 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.kernels.activation import log1p_fraction
 from rushlight.kernels.select import at_least
-from rushlight.ops.base import composite, need_tensor, ops, registry
-from rushlight.ops.elementwise import Formula
-from rushlight.ops.loss_reduction import REDUCTIONS, chosen, reduced, warn
+from rushlight.kernels.summation import add_up
+from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.elementwise import Formula, common_dtype
+from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced, warn
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
 
-class LogisticLoss(Formula):
-    """log(1 + exp(x)) - x · t: the cross-entropy of sigmoid(x) and a probability t."""
+class LogisticLoss(Op):
+    """log(1 + exp(x)) - x · t, the cross-entropy of sigmoid(x) and a probability t; its slope in x.
 
-    function = method = inplace = False
-    kinds = "f"
+    With ``share`` the losses are summed, and the sum is multiplied by it.
+    """
 
-    def check(self, x: Tensor, t: Tensor) -> Any:
-        return (x, t), {}
+    function = method = False
+    differentiable = (0,)
 
-    def eager(self, x, t):
-        y = np.log1p(np.exp(-np.abs(x)))
-        return y + (at_least(x, np.zeros((), x.dtype)) - x * t)
+    def check(self, x: Tensor, t: Tensor, share: float | None = None) -> Any:
+        return (x, t), {"share": share}
 
-    def vjp_x(self, g, _y, x, t):
-        return g * (x.sigmoid() - t)
+    def eager(self, x, t, *, share):
+        if x.dtype in dtypes.HALF:
+            loss, slope = self.eager(x.astype(np.float32), t.astype(np.float32), share=share)
+            return loss.astype(x.dtype), slope
+        e = np.exp(-np.abs(x))
+        losses = log1p_fraction(e) + (at_least(x, np.zeros((), x.dtype)) - x * t)
+        tanh = np.copysign((1 - e) / (1 + e), x)  # of x / 2
+        slope = (tanh + 1) / 2 - t
+        if share is None:
+            return losses, slope
+        return add_up(losses) * x.dtype.type(share), slope * x.dtype.type(share)
 
-    def vjp_t(self, g, _y, x, _t):
-        return -g * x
+    def vjp_x(self, g, y, x, t, *, share):
+        return logistic_slope(g, y[1], x, t, 1 if share is None else share)
+
+    def vjp_t(self, g, _y, x, _t, *, share):
+        return -g * x if share is None else x * (g * -share)
+
+
+class LogisticSlope(Op):
+    """The gradient of :class:`LogisticLoss`: ``g`` times the slope, (sigmoid(x) - t) · share."""
+
+    function = method = False
+
+    def check(self, g: Tensor, slope: Tensor, x: Tensor, t: Tensor, share: float) -> Any:
+        return (g, slope, x, t), {"share": share}
+
+    def eager(self, g, slope, x, t, *, share):
+        return np.multiply(g, slope)
+
+    def vjp(self, g, _y, outer, _slope, x, t, *, share):
+        y = x.sigmoid()
+        g = g * share
+        return g * (y - t), None, g * outer * y * (1 - y), -g * outer
 
 
 logistic_loss = registry["logistic_loss"].call
+logistic_slope = registry["logistic_slope"].call
 registry["logistic_loss"].node.__name__ = "BinaryCrossEntropyWithLogitsBackward0"
+
+
+def logistic_losses(x: Tensor, t: Tensor) -> Tensor:
+    """log(1 + exp(x)) - x · t, element by element."""
+    kind = common_dtype((x, t))
+    return logistic_loss(*ops.broadcast_tensors(x.to(kind), t.to(kind)))[0]
+
+
+def share_of(x: Tensor, reduction: str) -> float:
+    """By what the sum of the losses of all elements is multiplied."""
+    if reduction == "sum":
+        return 1.0
+    return 1 / x._array.size if x._array.size else math.nan
+
 
 PROBABLE = T(3, 4, low=0, high=1)
 BINARY = [
@@ -92,30 +138,19 @@ def binary_cross_entropy_with_logits(
     t = need_tensor("binary_cross_entropy_with_logits", target, "target", 2)
     if x._array.shape != t._array.shape:
         raise ValueError(f"Target size ({t.shape}) must be the same as input size ({x.shape})")
-    if x._array.dtype is not t._array.dtype:
-        check_kinds(x, t)
-    if pos_weight is None:
-        loss = logistic_loss(x, t)
-    else:
-        loss = (1 - t) * x + (1 + (pos_weight - 1) * t) * logistic_loss(x, ops.ones_like(x))
-    if weight is not None:
-        loss = loss * weight
-    if loss._array.dtype is not t._array.dtype:
-        loss = loss.to(t.dtype)
-    return reduced(loss, reduction)
-
-
-def check_kinds(x: Tensor, t: Tensor) -> None:
-    """An error unless input and target are of floating-point numbers."""
-    if not x.dtype.is_floating_point:
-        raise NotImplementedError(
-            f"\"binary_cross_entropy_with_logits\" not implemented for '{x.dtype.storage_name}'"
-        )
+    check_floating("binary_cross_entropy_with_logits", x._array.dtype)
     if not t.dtype.is_floating_point:
         raise RuntimeError(
             f"result type {x.dtype.storage_name} can't be cast to the desired output type "
             f"{t.dtype.storage_name}: the target must be of floating-point numbers"
         )
+    if weight is pos_weight is None and reduction != "none" and x._array.dtype is t._array.dtype:
+        return logistic_loss(x, t, share_of(x, reduction))[0]
+    if pos_weight is None:
+        loss = logistic_losses(x, t)
+    else:
+        loss = (1 - t) * x + (1 + (pos_weight - 1) * t) * logistic_losses(x, ops.ones_like(x))
+    return reduced((loss if weight is None else loss * weight).to(t.dtype), reduction)
 
 
 class BernoulliLoss(Formula):

@@ -11,7 +11,7 @@ from rushlight import dtypes
 from rushlight.kernels.select import between
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, common_dtype
-from rushlight.ops.loss_reduction import chosen, reduced, warn_of_broadcast
+from rushlight.ops.loss_reduction import check_floating, chosen, reduced, warn_of_broadcast
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -54,8 +54,7 @@ def pair(name: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
 def floating_pair(name: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
     """:func:`pair`, of floating-point numbers."""
     x, t = pair(name, input, target)
-    if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.storage_name}'")
+    check_floating(name, x._array.dtype)
     return x, t
 
 
@@ -182,10 +181,12 @@ class HuberError(Formula):
         return (x, t), {"delta": delta}
 
     def eager(self, x, t, *, delta):
-        d = np.subtract(x, t)
+        d = np.asarray(x - t)
         limit = np.array(delta, d.dtype)
         c = between(d, -limit, limit)
-        return c * (d - c / 2)
+        d -= c / 2
+        d *= c
+        return d
 
     def vjp_x(self, g, _y, x, t, *, delta):
         return g * (x - t).clamp(-delta, delta)

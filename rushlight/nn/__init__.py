@@ -40,6 +40,7 @@ from rushlight.nn.adaptive_pooling import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
+from rushlight.nn.attention import MultiheadAttention
 from rushlight.nn.batch_normalization import (
     BatchNorm1d,
     BatchNorm2d,
@@ -167,6 +168,13 @@ from rushlight.nn.pooling import (
 from rushlight.nn.recurrent import GRU, LSTM, RNN, RNNBase
 from rushlight.nn.shape import Flatten, Unflatten
 from rushlight.nn.shuffling import ChannelShuffle, PixelShuffle, PixelUnshuffle
+from rushlight.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from rushlight.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 from rushlight.ops.linear_cross_entropy import LinearCrossEntropyOptions
 
@@ -282,6 +290,7 @@ __all__ = [
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "NLLLoss",
     "NLLLoss2d",
     "PReLU",
@@ -320,6 +329,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",

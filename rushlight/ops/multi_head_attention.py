@@ -68,7 +68,11 @@ def check_sizes(
 
 
 def canonical_mask(
-    mask: Tensor | None, name: str, dtype: dtypes.dtype, other: Tensor | None = None
+    mask: Tensor | None,
+    name: str,
+    dtype: dtypes.dtype,
+    other: Tensor | None = None,
+    other_name: str = "attn_mask",
 ) -> Tensor | None:
     """A mask of numbers to be added: -inf where a boolean mask is True."""
     if mask is None:
@@ -77,7 +81,7 @@ def canonical_mask(
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype is not mask.dtype:
         warnings.warn(
-            f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both "
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both "
             "instead.",
             stacklevel=3,
         )

@@ -42,31 +42,42 @@ class Sequences(NamedTuple):
         return np.where((state == last) | (state == last - 1), 0, NEVER).astype(kind)
 
 
-def add_likelihoods(*parts: np.ndarray) -> np.ndarray:
-    """log Σ exp(parts)."""
-    top = np.maximum.reduce(parts)
-    top[top == NEVER] = 0
-    total = np.exp(parts[0] - top)
-    for part in parts[1:]:
-        total += np.exp(part - top)
-    return np.add(np.log(total, total), top, total)
+class Ways:
+    """The three ways into a state: from itself, from the one before, from two before."""
+
+    def __init__(self, skips: np.ndarray) -> None:
+        self.skips = skips
+        self.parts = np.full((3, *skips.shape), NEVER, skips.dtype)
+        self.scaled = np.empty_like(self.parts)
+        self.least = np.finfo(skips.dtype).min
+
+    def join(self, before: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """How likely each state is after a step, given how likely each was: log Σ exp."""
+        parts, scaled = self.parts, self.scaled
+        parts[0] = before
+        parts[1, :, 1:] = before[:, :-1]
+        np.add(before[:, :-2], self.skips[:, 2:], parts[2, :, 2:])
+        top = np.maximum.reduce(parts, 0, initial=self.least)
+        np.exp(np.subtract(parts, top, scaled), scaled)
+        np.log(np.add.reduce(scaled, 0, out=out), out)
+        out += top
+        return out
 
 
 def losses(log_probs: np.ndarray, sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
     """The negative log likelihoods, and alpha: how likely each state is reached at each time."""
-    kind, count = log_probs.dtype, len(sequences.targets)
+    kind = log_probs.dtype
     emitted = np.take_along_axis(log_probs, sequences.states()[None], 2)
-    skips = sequences.skips(kind)
+    ways = Ways(sequences.skips(kind))
     alpha = np.empty_like(emitted)
-    alpha[0, :, 2:] = NEVER
     alpha[0, :, :2] = emitted[0, :, :2]
-    before = np.full((count, emitted.shape[2] + 2), NEVER, kind)
+    alpha[0, :, 2:] = NEVER
     for t in range(1, len(alpha)):
-        before[:, 2:] = alpha[t - 1]
-        alpha[t] = add_likelihoods(before[:, 2:], before[:, 1:-1], before[:, :-2] + skips)
+        ways.join(alpha[t - 1], alpha[t])
         alpha[t] += emitted[t]
-    reached = alpha[np.maximum(sequences.input_lengths - 1, 0), np.arange(count)]
-    likelihoods = np.logaddexp.reduce(reached + sequences.ends(kind), 1)
+    last = np.maximum(sequences.input_lengths - 1, 0)
+    reached = alpha[last, np.arange(len(last))] + sequences.ends(kind)
+    likelihoods = np.logaddexp.reduce(reached, 1)
     at_once = np.where(sequences.target_lengths == 0, kind.type(0), kind.type(NEVER))
     return -np.where(sequences.input_lengths == 0, at_once, likelihoods), alpha
 
@@ -89,16 +100,20 @@ def slope(
 
 
 def beta(emitted: np.ndarray, sequences: Sequences) -> np.ndarray:
-    """How likely each state at each time goes on to an end of its sequence."""
+    """How likely each state at each time goes on to an end of its sequence.
+
+    Seen from the end of the line of states it is what alpha is from the beginning.
+    """
     kind = emitted.dtype
-    ends = sequences.ends(kind)
-    leaps = np.full(emitted.shape[1:], NEVER, kind)
-    leaps[:, :-2] = sequences.skips(kind)[:, 2:]
-    after = np.full((emitted.shape[1], emitted.shape[2] + 2), NEVER, kind)
-    y = np.empty_like(emitted)
+    ends, skips = sequences.ends(kind), sequences.skips(kind)
+    leaps = np.full_like(skips, NEVER)
+    leaps[:, :-2] = skips[:, 2:]
+    ways = Ways(leaps[:, ::-1])
+    y = np.full_like(emitted, NEVER)
     for t in reversed(range(len(y))):
-        y[t] = add_likelihoods(after[:, :-2], after[:, 1:-1], after[:, 2:] + leaps)
+        if t + 1 < len(y):
+            after = y[t + 1] + emitted[t + 1]
+            ways.join(after[:, ::-1], y[t, :, ::-1])
         last = sequences.input_lengths == t + 1
         y[t, last] = ends[last]
-        after[:, :-2] = y[t] + emitted[t]
     return y

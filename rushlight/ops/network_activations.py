@@ -495,7 +495,7 @@ def implied_dim(name: str, x: Tensor, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
-        stacklevel=stacklevel,
+        stacklevel=stacklevel + 1,  # the function is wrapped, to take NumPy's axis= as well
     )
     return 0 if x.ndim in (0, 1, 3) else 1
 

@@ -1,0 +1,96 @@
+"""Embeddings: paddings, norms, frequencies, bags."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+import rushlight.nn.functional as F
+from rushlight import nn
+
+
+def test_the_padding_is_zero_and_gets_no_gradient() -> None:
+    layer = nn.Embedding(4, 3, padding_idx=-1)
+    assert layer.padding_idx == 3
+    assert rl.equal(layer.weight[3].detach(), rl.zeros(3))
+    layer(rl.tensor([[3, 1], [1, 0]])).sum().backward()
+    assert layer.weight.grad.tolist() == [[1] * 3, [2] * 3, [0] * 3, [0] * 3]
+
+
+def test_gradients_can_be_divided_by_frequency() -> None:
+    layer = nn.Embedding(3, 2, scale_grad_by_freq=True)
+    layer(rl.tensor([1, 1, 1, 0])).sum().backward()
+    assert layer.weight.grad.tolist() == [[1, 1], [1, 1], [0, 0]]
+
+
+def test_max_norm_scales_the_rows_used_in_place() -> None:
+    layer = nn.Embedding.from_pretrained(
+        rl.tensor([[3.0, 4.0], [0.3, 0.4], [6.0, 8.0]]), freeze=False, max_norm=1.0
+    )
+    y = layer(rl.tensor([0, 1, 0]))
+    assert rl.allclose(y, rl.tensor([[0.6, 0.8], [0.3, 0.4], [0.6, 0.8]]))
+    assert rl.allclose(layer.weight, rl.tensor([[0.6, 0.8], [0.3, 0.4], [6.0, 8.0]]))
+    y.sum().backward()
+    assert layer.weight.grad.tolist() == [[2, 2], [1, 1], [0, 0]]
+
+
+def test_a_pretrained_table_is_shared_and_frozen() -> None:
+    table = rl.randn(3, 2)
+    layer = nn.Embedding.from_pretrained(table)
+    assert not layer.weight.requires_grad
+    table[0] = 7.0
+    assert layer(rl.tensor(0)).tolist() == [7.0, 7.0]
+    assert nn.Embedding.from_pretrained(table, freeze=False).weight.requires_grad
+    with pytest.raises(AssertionError, match="expected to be 2-dimensional"):
+        nn.Embedding.from_pretrained(rl.ones(3))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_a_bag_is_the_fold_of_its_rows(mode: str) -> None:
+    layer = nn.EmbeddingBag(6, 3, mode=mode, padding_idx=5)
+    index = rl.tensor([0, 2, 5, 4, 4, 5])
+    y = layer(index, rl.tensor([0, 3, 3, 5]))
+    fold = {"sum": rl.sum, "mean": rl.mean, "max": rl.amax}[mode]
+    weight = layer.weight
+    assert rl.allclose(y[0], fold(weight[rl.tensor([0, 2])], 0))
+    assert rl.equal(y[1], rl.zeros(3))
+    assert rl.allclose(y[2], fold(weight[rl.tensor([4, 4])], 0))
+    assert rl.equal(y[3], rl.zeros(3))
+
+
+def test_bags_of_equal_length_are_rows() -> None:
+    layer = nn.EmbeddingBag(6, 3, mode="sum")
+    index = rl.tensor([[0, 1], [5, 5]])
+    flat = layer(index.flatten(), rl.tensor([0, 2]))
+    assert rl.equal(layer(index), flat)
+    last = nn.EmbeddingBag(6, 3, mode="sum", include_last_offset=True, _weight=layer.weight)
+    assert rl.equal(last(index.flatten(), rl.tensor([0, 2, 4])), flat)
+
+
+def test_weights_of_samples_have_gradients() -> None:
+    layer = nn.EmbeddingBag(3, 2, mode="sum", _weight=rl.tensor([[1.0, 2], [3, 4], [5, 6]]))
+    factors = rl.tensor([[2.0, 10.0]], requires_grad=True)
+    y = layer(rl.tensor([[0, 2]]), per_sample_weights=factors)
+    assert y.tolist() == [[52.0, 64.0]]
+    y.sum().backward()
+    assert factors.grad.tolist() == [[3.0, 11.0]]
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings, got 4"):
+        nn.Embedding(4, 3, padding_idx=4)
+    with pytest.raises(AssertionError, match=r"does not match .* got \[2, 2\], expected \[4, 3\]"):
+        nn.Embedding(4, 3, _weight=rl.zeros(2, 2))
+    with pytest.raises(IndexError, match="index 4 is out of bounds for dimension 0 with size 4"):
+        nn.Embedding(4, 3)(rl.tensor([4]))
+    with pytest.raises(IndexError, match="index -1 is out of bounds"):
+        nn.Embedding(4, 3)(rl.tensor([-1]))
+    with pytest.raises(RuntimeError, match="must not decrease"):
+        F.embedding_bag(rl.tensor([0, 1, 2]), rl.ones(3, 2), rl.tensor([0, 2, 1]))
+
+
+def test_layers_print_what_is_unusual() -> None:
+    assert repr(nn.Embedding(4, 3)) == "Embedding(4, 3)"
+    text = "Embedding(4, 3, padding_idx=1, max_norm=2.0, norm_type=1.0, sparse=True)"
+    assert repr(nn.Embedding(4, 3, 1, 2.0, 1.0, sparse=True)) == text
+    assert repr(nn.EmbeddingBag(4, 3)) == "EmbeddingBag(4, 3, mode='mean')"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from rushlight.kernels.windows import (
 # Windows are gathered in blocks: large enough for BLAS to be quick, small enough for the cache.
 BLOCK = 1 << 19  # elements
 COLUMNS = 1024  # but not fewer columns than this
-NARROW = 256  # below as many columns, images share a matrix
+NARROW = 256  # below as many places, the images of a block are joined
 
 
 def convolve(x: Array, w: Array, geometry: Geometry, count: Sizes) -> Array:
@@ -42,20 +43,18 @@ def convolve(x: Array, w: Array, geometry: Geometry, count: Sizes) -> Array:
     >>> convolve(np.ones((1, 1, 3)), np.ones((1, 1, 3)), geometry, (3,))
     array([[[2., 3., 2.]]])
     """
-    groups, channels = geometry.groups, len(w)
+    channels, joined = len(w), prod(count) < NARROW
+    if not x.size:
+        return np.zeros((len(x), channels, *count), x.dtype)
     y = np.empty((len(x), channels, *count), x.dtype)
-    matrices = np.ascontiguousarray(w).reshape(groups, channels // groups, prod(w.shape[1:]))
-    joined = prod(count) < NARROW
+    weights = matrices(np.ascontiguousarray(w), geometry.groups, channels, joined=True)
     for place, columns in windows(x, w.shape[2:], geometry, count, joined):
         part = y[place]
-        if joined:
-            rows = np.matmul(matrices, columns).reshape(channels, len(part), *part.shape[2:])
-            part[...] = rows.swapaxes(0, 1)
-        elif part.flags.c_contiguous:
-            shape = (len(part), groups, channels // groups, columns.shape[3])
-            np.matmul(matrices, columns, out=part.reshape(shape))
+        if not joined and part.flags.c_contiguous:
+            np.matmul(weights, columns, out=matrices(part, geometry.groups, channels, joined))
         else:
-            part[...] = np.matmul(matrices, columns).reshape(part.shape)
+            rows = np.matmul(weights, columns)
+            part[...] = images_first(rows.reshape(arranged(part, joined).shape), joined)
     return y
 
 
@@ -63,39 +62,45 @@ def convolve_weight(x: Array, y: Array, geometry: Geometry, kernel: Sizes) -> Ar
     """The gradient of w, with a given ``kernel``, from that of y."""
     groups, channels = geometry.groups, y.shape[1]
     shape = (channels, x.shape[1] // groups, *kernel)
+    if not x.size or not y.size:
+        return np.zeros(shape, x.dtype)
     joined = channels > groups * prod(y.shape[2:])
-    w = None
+    w: Any = None
     for place, columns in windows(x, kernel, geometry, y.shape[2:], joined):
-        rows = y[place].swapaxes(0, 1) if joined else y[place]
-        rows = rows.reshape(*columns.shape[:-2], channels // groups, columns.shape[-1])
+        rows = matrices(arranged(y[place], joined), groups, channels, joined)
         part = np.matmul(rows, columns.swapaxes(-1, -2))
         if not joined:
             part = part.sum(0) if len(part) > 1 else part[0]
         w = part if w is None else np.add(w, part, out=w)
-    return np.zeros(shape, x.dtype) if w is None else w.reshape(shape)
+    return w.reshape(shape)
 
 
 def convolve_transposed(y: Array, w: Array, geometry: Geometry, size: Sizes) -> Array:
     """The gradient of x, of a given ``size``, from that of y."""
     kernel, count, groups = w.shape[2:], y.shape[2:], geometry.groups
     channels, taps = groups * w.shape[1], prod(kernel)
+    if not y.size or not w.size:
+        return np.zeros((len(y), channels, *size), y.dtype)
     gathered = len(y) * len(w) * taps * prod(size) + w.size
     laid = len(y) * channels * taps * prod(count)
     if max(geometry.stride) == 1 and gathered < 2 * laid:
         return convolve(y, *turned(w, geometry), size)
+    joined = prod(count) < NARROW
     x = np.empty((len(y), channels, *size), y.dtype)
-    matrices = w.reshape(groups, len(w) // groups, prod(w.shape[1:])).swapaxes(1, 2)
+    weights = matrices(np.ascontiguousarray(w), groups, len(w), joined=True).swapaxes(1, 2)
     for images, places in blocks(len(y), channels * taps, count):
-        block = y[images]
-        wide = np.zeros((len(block), channels, *geometry.reach(kernel, count)), y.dtype)
-        target = seen(wide, kernel, geometry, count)
+        block = arranged(y[images], joined)
+        several, lead = len(y[images]), 1 if joined else 2
+        reach = geometry.reach(kernel, count)
+        wide = np.zeros(layout(several, channels, reach, joined), y.dtype)
+        target = seen(wide, lead, kernel, geometry, count)
         for place in places:
-            part = block[(ALL, ALL, *place)]
-            shape = (groups, len(w) // groups, len(part) * prod(part.shape[2:]))
-            columns = np.matmul(matrices, part.swapaxes(0, 1).reshape(shape))
-            columns = columns.reshape(channels, *kernel, len(part), *part.shape[2:])
-            lay(target[(..., *place)], np.moveaxis(columns, len(kernel) + 1, 0), kernel)
-        x[images] = cropped(wide, geometry.padding, size)
+            part = block[(ALL,) * lead + place]
+            columns = np.matmul(weights, matrices(part, groups, len(w), joined))
+            rows = (*kernel, *part.shape[lead : lead + len(kernel)])
+            columns = columns.reshape(layout(several, channels, rows, joined))
+            lay(target[(ALL,) * (lead + len(kernel)) + place], columns, lead, kernel)
+        x[images] = images_first(cropped(wide, lead, geometry.padding, size), joined)
     return x
 
 
@@ -103,7 +108,7 @@ def turned(w: Array, geometry: Geometry) -> tuple[Array, Geometry]:
     """The weight and geometry whose convolution takes y's gradient to x's, if the stride is 1."""
     kernel, groups = w.shape[2:], geometry.groups
     grouped = w.reshape(groups, len(w) // groups, *w.shape[1:]).swapaxes(1, 2)
-    flipped = np.flip(grouped, range(3, grouped.ndim))
+    flipped = np.flip(grouped, tuple(range(3, grouped.ndim)))
     weight = np.ascontiguousarray(flipped).reshape(groups * w.shape[1], len(w) // groups, *kernel)
     dims = zip(geometry.span(kernel), geometry.padding, strict=True)
     return weight, geometry._replace(padding=tuple([span - 1 - p for span, p in dims]))
@@ -115,22 +120,35 @@ def windows(
     """The windows of x, block by block: (where in y, the matrices of all groups).
 
     A matrix has a row for each channel of its group and place in the kernel, and a column for each
-    place in y. Each image of a block has matrices of its own, or they are joined.
+    place in y.
     """
-    groups, height, dims = geometry.groups, x.shape[1] * prod(kernel), len(kernel)
+    height, lead = x.shape[1] * prod(kernel), 1 if joined else 2
     for images, places in blocks(len(x), height, count):
-        block = unfolded(x[images], kernel, geometry, count)
-        several = len(block)
-        if joined:
-            block = block.transpose(*range(1, dims + 2), 0, *range(dims + 2, 2 * dims + 2))
+        block = unfolded(arranged(x[images], joined), lead, kernel, geometry, count)
         for place in places:
-            part = block[(..., *place)]
-            width = prod(part.shape[-dims:])
-            if joined:
-                columns = part.reshape(groups, height // groups, several * width)
-            else:
-                columns = part.reshape(several, groups, height // groups, width)
-            yield (images, ALL, *place), columns
+            part = block[(ALL,) * (lead + len(kernel)) + place]
+            yield (images, ALL, *place), matrices(part, geometry.groups, height, joined)
+
+
+def layout(images: int, channels: int, places: Sizes, joined: bool) -> Sizes:
+    """The shape of a block: joined images come last, which makes long runs of short rows."""
+    return (channels, *places, images) if joined else (images, channels, *places)
+
+
+def arranged(x: Array, joined: bool) -> Array:
+    """Images (images, channels, …) in the layout of a block."""
+    return x.transpose(*range(1, x.ndim), 0) if joined else x
+
+
+def images_first(x: Array, joined: bool) -> Array:
+    """The inverse of :func:`arranged`."""
+    return x.transpose(x.ndim - 1, *range(x.ndim - 1)) if joined else x
+
+
+def matrices(x: Array, groups: int, height: int, joined: bool) -> Array:
+    """A block as matrices with ``height`` rows in all, one for each group (of each image)."""
+    several = () if joined else x.shape[:1]
+    return x.reshape(*several, groups, height // groups, -1)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -139,9 +157,7 @@ def blocks(images: int, height: int, count: Sizes) -> list[tuple[slice, list[Pla
 
     They follow from the sizes alone, so that a result does not depend on the number of threads.
     """
-    if not prod(count):
-        return []
-    columns = max(COLUMNS, BLOCK // max(height, 1))
+    columns = max(COLUMNS, BLOCK // height)
     together = max(1, columns // prod(count))
     places = list(divided(count, columns))
     return [(slice(i, i + together), places) for i in range(0, images, together)]

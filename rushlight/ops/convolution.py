@@ -143,7 +143,7 @@ def convolution_errors(dims: int) -> list[Fails]:
     """What all three functions refuse."""
     x, w = (2, 4, *[5] * dims), (6, 4, *[3] * dims)
     X, W, k = T(*x), T(*w), [3] * dims
-    long = {"dtype": dtypes.int64}
+    long = dtypes.int64
     return [
         Fails(TypeError, "'input' .* must be Tensor, not list", [1.0], W),
         Fails(TypeError, "'weight' .* must be Tensor, not float", X, 1.0),
@@ -172,8 +172,8 @@ def convolution_errors(dims: int) -> list[Fails]:
         Fails(RuntimeError, rf"a list of {dims} values", X, W, padding=[1] * 4),
         Fails(RuntimeError, "with 6 elements, but got bias of size .5.", X, W, T(5)),
         Fails(RuntimeError, "1-dimensional with 6 elements", X, W, T(6, 1)),
-        Fails(RuntimeError, "expected scalar type Float but found Long", X, T(*w, **long)),
-        Fails(RuntimeError, "bias type .int64. should be the same", X, W, T(6, **long)),
+        Fails(RuntimeError, "expected scalar type Float but found Long", X, T(*w, dtype=long)),
+        Fails(RuntimeError, "bias type .int64. should be the same", X, W, T(6, dtype=long)),
         Fails(NotImplementedError, "for 'Bool'", *[T(*s, dtype=dtypes.bool_) for s in (x, w)]),
         Fails(RuntimeError, "Invalid padding string: 'full'", X, W, padding="full"),
         Fails(RuntimeError, "'same' is not supported for strided", X, W, None, 2, "same"),
@@ -358,7 +358,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
         )
     checked_operands(op, 1, x, w, b)
     geometry = Geometry((1,), (p,), (1,))
-    count = geometry.count(kernel[:1], shape[:1])
+    count = geometry.counts(kernel[:1], shape[:1])
     shape_of(op, (*count, shape[1], kernel[2]), x._array.dtype)
     y = convolve(x.permute(1, 2, 0), w.permute(2, 1, 0), b, geometry, count)
     return y.permute(2, 0, 1)

@@ -102,7 +102,7 @@ def planned(
             "Kernel size can't be greater than actual input size"
         )
     check_not_empty(x)
-    return geometry, geometry.count(kernel, size)
+    return geometry, geometry.counts(kernel, size)
 
 
 @lru_cache(maxsize=1024)

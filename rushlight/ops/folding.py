@@ -28,7 +28,7 @@ class Im2Col(Op):
 
     def eager(self, x, *, kernel, geometry, count):
         columns = np.empty((len(x), x.shape[1] * prod(kernel), prod(count)), x.dtype)
-        windows = unfolded(x, kernel, geometry, count)
+        windows = unfolded(x, 2, kernel, geometry, count)
         columns.reshape(windows.shape)[...] = windows
         return columns
 
@@ -45,12 +45,12 @@ class Col2Im(Op):
         return (columns,), {"kernel": kernel, "geometry": geometry, "size": size}
 
     def eager(self, columns, *, kernel, geometry, size):
-        channels, count = columns.shape[1] // prod(kernel), geometry.count(kernel, size)
+        channels, count = columns.shape[1] // prod(kernel), geometry.counts(kernel, size)
         windows = columns.reshape(len(columns), channels, *kernel, *count)
-        return rounded(lambda parts: folded(parts, geometry, size), windows)
+        return rounded(lambda parts: folded(parts, 2, geometry, size), windows)
 
     def vjp(self, g, _y, _columns, *, kernel, geometry, size):
-        return im2col(g, kernel, geometry, geometry.count(kernel, size))
+        return im2col(g, kernel, geometry, geometry.counts(kernel, size))
 
 
 im2col = registry["im2col"].call
@@ -90,7 +90,7 @@ def checked_windows(
     return kernel, geometry
 
 
-WRONG_WINDOWS = [
+WRONG_WINDOWS: list[tuple[str, dict[str, Any]]] = [
     ("equals to 2, but got size 3", {"kernel_size": (2, 2, 2)}),
     ("equals to 2, but got size 1", {"kernel_size": (2,)}),
     ("kernel size should be greater than zero", {"kernel_size": 0}),
@@ -151,7 +151,7 @@ def unfold(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
             f"dimensions for input, but got: {list(shape)}"
         )
-    count = geometry.count(kernel, shape[-2:])
+    count = geometry.counts(kernel, shape[-2:])
     if min(count) < 1:
         raise RuntimeError(
             f"Given input with spatial size {shape[-2:]}, kernel_size={kernel}, "
@@ -224,7 +224,7 @@ def fold(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
             f"but got input.size(1)={rows} and kernel_size={kernel}."
         )
-    height, width = geometry.count(kernel, size)
+    height, width = geometry.counts(kernel, size)
     if height * width != columns or min(height, width) < 1:
         raise RuntimeError(
             f"Given output_size={size}, kernel_size={kernel}, dilation={geometry.dilation}, "

@@ -47,7 +47,7 @@ def transposed_errors(dims: int) -> list[Fails]:
     """What all three functions refuse."""
     x, w = (2, 4, *[5] * dims), (4, 6, *[3] * dims)
     X, W, k = T(*x), T(*w), [3] * dims
-    long = {"dtype": dtypes.int64}
+    long = dtypes.int64
     return [
         Fails(TypeError, "'input' .* must be Tensor, not list", [1.0], W),
         Fails(TypeError, "'weight' .* must be Tensor, not float", X, 1.0),
@@ -70,7 +70,7 @@ def transposed_errors(dims: int) -> list[Fails]:
         Fails(RuntimeError, "kernel size should be greater than zero", X, T(4, 6, *[0] * dims)),
         Fails(RuntimeError, "Output size is too small", X, W, padding=4),
         Fails(RuntimeError, "with 6 elements, but got bias of size .5.", X, W, T(5)),
-        Fails(RuntimeError, "expected scalar type Float but found Long", X, T(*w, **long)),
+        Fails(RuntimeError, "expected scalar type Float but found Long", X, T(*w, dtype=long)),
         Fails(NotImplementedError, "for 'Bool'", *[T(*s, dtype=dtypes.bool_) for s in (x, w)]),
         Fails(RuntimeError, "Only zero batch or zero channel", T(2, 4, *[0] * dims), W),
     ]

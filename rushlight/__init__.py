@@ -128,16 +128,39 @@ newaxis = None
 
 # What is loaded when first asked for: a program that only calculates starts sooner.
 _PACKAGES = ("io", "nn", "optim", "utils", "vision")
-_ELSEWHERE = {"load": "rushlight.io", "save": "rushlight.io"}
+_FILE_FUNCTIONS = ("load", "save")
+_NETWORK_FUNCTIONS = (
+    *("adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_"),
+    *("avg_pool1d", "batch_norm", "binary_cross_entropy_with_logits", "channel_shuffle"),
+    *("conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d"),
+    *("conv_transpose3d", "convolution", "cosine_embedding_loss", "cosine_similarity"),
+    *("ctc_loss", "dropout", "dropout_", "embedding_bag", "embedding_renorm_"),
+    *("feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_"),
+    *("group_norm", "gru", "gru_cell", "hinge_embedding_loss", "instance_norm", "kl_div"),
+    *("layer_norm", "lstm", "lstm_cell", "margin_ranking_loss", "max_pool1d"),
+    *("max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_batch_norm"),
+    *("native_channel_shuffle", "native_group_norm", "native_layer_norm", "pairwise_distance"),
+    *("pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "rms_norm", "rnn_relu"),
+    *("rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "triplet_margin_loss"),
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name in _ELSEWHERE:
-        found = globals()[name] = getattr(importlib.import_module(_ELSEWHERE[name]), name)
-        return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _FILE_FUNCTIONS:
+        found = getattr(importlib.import_module(f"{__name__}.io"), name)
+    elif name in _NETWORK_FUNCTIONS:
+        functional = importlib.import_module(f"{__name__}.nn.functional")
+        found = vars(_ops).get(name) or getattr(functional, name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PACKAGES, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS})
 
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})

@@ -1,6 +1,6 @@
 """Optimizers and learning rate schedules, with PyTorch's names."""
 
-from rushlight.optim import lr_scheduler
+from rushlight.optim import lr_scheduler, swa_utils
 from rushlight.optim.adadelta import Adadelta
 from rushlight.optim.adafactor import Adafactor
 from rushlight.optim.adagrad import Adagrad
@@ -17,3 +17,26 @@ from rushlight.optim.rmsprop import RMSprop
 from rushlight.optim.rprop import Rprop
 from rushlight.optim.sgd import SGD
 from rushlight.optim.sparse_adam import SparseAdam
+from rushlight.optim.swap import swap_in_optimizer_params_and_state
+
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SparseAdam",
+    "lr_scheduler",
+    "swa_utils",
+    "swap_in_optimizer_params_and_state",
+]

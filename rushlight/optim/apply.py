@@ -70,12 +70,12 @@ def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]
     site = user_line()
     for (dtype, names, shared), members in bundles.items():
         recording = Recording(2 + len(names))
-        p, g, *lanes = recording.lanes
+        lane, g, *lanes = recording.lanes
         before = dict(zip((*scalars, *names), (*shared, *lanes), strict=True))
-        new_p, after = optimizer.update(p, -g if hyper.get("maximize") else g, before, hyper)
+        new, after = optimizer.update(lane, -g if hyper.get("maximize") else g, before, hyper)
         numbers = {k: after.pop(k) for k in scalars}
         fresh = [k for k in after if k not in names]
-        sweep = recording.sweep([new_p, None, *[after.get(k) for k in (*names, *fresh)]])
+        sweep = recording.sweep([new, None, *[after.get(k) for k in (*names, *fresh)]])
         sets = [arrays_of(optimizer, t, state, names, fresh) for t, state in members]
         local.state.run(sweep.run, sets, real_type(dtype))
         for parameter, state in members:

@@ -72,7 +72,7 @@ class LBFGS(Optimizer):
             "LBFGS doesn't support per-parameter options (parameter groups)",
         )
 
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Takes up to ``max_iter`` steps.
 
         Args:

@@ -85,7 +85,7 @@ def strong_wolfe(
         left, right = sorted((bracket[0].t, bracket[1].t))
         if (right - left) * scale < tolerance:
             break
-        t = cubic_minimum(*bracket)
+        t = cubic_minimum(bracket[0], bracket[1])
         margin = 0.1 * (right - left)
         near_end = min(right - t, t - left) < margin
         if near_end and (stuck or t >= right or t <= left):

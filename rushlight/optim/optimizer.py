@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import chain
 from typing import Any
@@ -287,7 +287,7 @@ class Optimizer:
         state: defaultdict[Any, State] = defaultdict(dict)
         for key, value in loaded["state"].items():
             if key in parameter:
-                state[parameter[key]] = cast(value, parameter[key])
+                state[parameter[key]] = cast(value, parameter[key], self.scalars)
             else:
                 state[key] = value
         for saved, group in zip(groups, self.param_groups, strict=True):
@@ -321,7 +321,7 @@ class Optimizer:
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
+            lines += [""] * (i > 0) + [f"Parameter Group {i}"]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
 
@@ -365,14 +365,19 @@ class Optimizer:
         return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
 
-def cast(value: Any, p: Tensor, key: Any = None) -> Any:
-    """A loaded value whose tensors, but for step counts, have the dtype of their parameter."""
+def cast(value: Any, p: Tensor, scalars: Sequence[str], key: Any = None) -> Any:
+    """A copy of a loaded value, whose tensors but for ``scalars`` get the dtype of their parameter.
+
+    What is loaded may go on being used elsewhere, and steps write to the state in place.
+    """
     if isinstance(value, Tensor):
-        keep = key == "step" or not p.is_floating_point()
-        return value if keep else value.to(p.dtype)
+        own = key == "step" or key in scalars or not p.is_floating_point()
+        return value.detach().to(value.dtype if own else p.dtype, copy=True)
     if isinstance(value, dict):
-        return {k: cast(v, p, k) for k, v in value.items()}
-    return type(value)([cast(v, p) for v in value]) if isinstance(value, (list, tuple)) else value
+        return {k: cast(v, p, scalars, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([cast(v, p, scalars) for v in value])
+    return value
 
 
 def need(condition: Any, message: str) -> None:

@@ -34,7 +34,7 @@ class Recording:
         self.lanes = [Lane(self, i) for i in range(lanes)]
 
     def add(self, kernel: Callable[..., Any], *operands: Any) -> Lane:
-        call = [kernel]
+        call: list[Any] = [kernel]
         for x in operands:
             if isinstance(x, Lane):
                 call.append(x.index)

@@ -24,6 +24,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     margin_losses,
     multi_head_attention,
     native,
+    native_losses,
     network_activations,
     normalization,
     ops,

@@ -6,6 +6,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.ops.base import axis, composite, need_tensor, ops
 from rushlight.ops.elementwise import common_dtype
+from rushlight.ops.norms import pdist
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -13,7 +14,6 @@ INFINITY = float("inf")
 
 
 @composite(
-    namespace="nn.functional",
     method=False,
     samples=[
         S(T(3, 4), T(3, 4)),
@@ -41,8 +41,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     The tensors are broadcast to a common shape, which ``dim`` counts in; norms are taken to be
     at least ``eps``.
 
-    >>> import rushlight.nn.functional as F
-    >>> F.cosine_similarity(rl.tensor([[1.0, 0.0], [1.0, 1.0]]), rl.tensor([[1.0, 1.0]]))
+    >>> rl.cosine_similarity(rl.tensor([[1.0, 0.0], [1.0, 1.0]]), rl.tensor([[1.0, 1.0]]))
     tensor([0.7071, 1.0000])
     """
     a = need_tensor("cosine_similarity", x1, "x1")
@@ -65,7 +64,6 @@ def unit(x: Tensor, dim: int, eps: float) -> Tensor:
 
 
 @composite(
-    namespace="nn.functional",
     method=False,
     samples=[
         S(T(3, 4), T(3, 4)),
@@ -85,8 +83,7 @@ def pairwise_distance(
 ) -> Tensor:
     """The distances between vectors of the last dimension: the p-norm of x1 - x2 + eps.
 
-    >>> import rushlight.nn.functional as F
-    >>> F.pairwise_distance(rl.tensor([[0.0, 0.0], [1.0, 1.0]]), rl.tensor([[3.0, 4.0]]))
+    >>> rl.pairwise_distance(rl.tensor([[0.0, 0.0], [1.0, 1.0]]), rl.tensor([[3.0, 4.0]]))
     tensor([5.0000, 3.6056])
     """
     a = need_tensor("pairwise_distance", x1, "x1")
@@ -95,3 +92,7 @@ def pairwise_distance(
         raise TypeError(f"pairwise_distance(): argument 'p' must be float, not {messages.kind(p)}")
     difference = a - b + float(eps)
     return ops.linalg.vector_norm(difference, p, -1 if difference.ndim else None, keepdim)
+
+
+for shared in (cosine_similarity, pairwise_distance, pdist):
+    setattr(ops.__dict__["nn.functional"], shared.__name__, shared)

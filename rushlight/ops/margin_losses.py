@@ -55,6 +55,7 @@ def soft_margin_loss(
             "soft_margin_loss: result type Float can't be cast to the desired output type "
             f"{x.dtype.storage_name}"
         )
+    check_floating("soft_margin_loss", x._array.dtype)
     z = t * x
     return reduced(logistic_losses(z, ops.ones_like(z)).to(x.dtype), reduction)
 

@@ -107,6 +107,7 @@ BAD_BINARY = [
         *BAD_BINARY,
         Fails(ValueError, r"Target size .*\[2, 3\].* same as input size .*\[3\]", T(3), T(2, 3)),
         Fails(RuntimeError, r"a \(3\) must match .* b \(2\)", T(3), T(3), T(2)),
+        Fails(RuntimeError, r"shape \[3\] .* broadcast shape \[2, 3\]", T(3), T(3), T(2, 3)),
         Fails(RuntimeError, "can't be cast .* Long", T(3), T(3, dtype=dtypes.int64)),
         Fails(NotImplementedError, "not implemented for 'Long'", T(3, dtype=dtypes.int64), T(3)),
     ],
@@ -150,7 +151,14 @@ def binary_cross_entropy_with_logits(
         loss = logistic_losses(x, t)
     else:
         loss = (1 - t) * x + (1 + (pos_weight - 1) * t) * logistic_losses(x, ops.ones_like(x))
-    return reduced((loss if weight is None else loss * weight).to(t.dtype), reduction)
+    if weight is not None:
+        loss = loss * weight
+    if loss.shape != x.shape:
+        raise RuntimeError(
+            f"output with shape {list(x.shape)} doesn't match the broadcast shape "
+            f"{list(loss.shape)}: weight or pos_weight is larger than the input"
+        )
+    return reduced(loss.to(t.dtype), reduction)
 
 
 class BernoulliLoss(Formula):
@@ -300,12 +308,17 @@ def kl_div(
         )
     elif reduction != "batchmean":
         reduction = chosen(reduction)
+    loss = divergences(input, target, log_target)
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.ndim else loss.sum()
+    return reduced(loss, reduction)
+
+
+def divergences(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
+    """target · (log(target) - input), element by element."""
     x, t = need_tensor("kl_div", input), need_tensor("kl_div", target, "target", 2)
     for part in (x, t):
         if not part.dtype.is_floating_point:
             kind = "Complex" if part.dtype.is_complex else "Integral"
             raise RuntimeError(f"kl_div: {kind} inputs not supported.")
-    loss = t.exp() * (t - x) if log_target else ops.xlogy(t, t) - t * x
-    if reduction == "batchmean":
-        return loss.sum() / x.shape[0] if x.ndim else loss.sum()
-    return reduced(loss, reduction)
+    return t.exp() * (t - x) if log_target else ops.xlogy(t, t) - t * x

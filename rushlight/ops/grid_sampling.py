@@ -20,12 +20,12 @@ MODES = ("bilinear", "nearest", "bicubic")
 PADDING_MODES = ("zeros", "border", "reflection")
 CUBIC = -0.75
 """The slope of the cubic convolution at the neighbours of an element."""
-AWAY = -100.0
-"""A coordinate outside every plane: where places that are not finite lie."""
+AWAY, OUTSIDE = -100.0, -(1 << 40)
+"""Where places that are not finite lie, and the position of elements that are not there."""
 
 
 class WeightedPick(Op):
-    """y[n,c,o] = Σ w[n,o,k] · x[n,c,index[n,o,k]], the sum over k; see ``kernels/sampling.py``."""
+    """y[n,c,o] = Σ w[n,k,o] · x[n,c,index[n,k,o]], the sum over k; see ``kernels/sampling.py``."""
 
     function = method = False
 
@@ -45,7 +45,7 @@ class WeightedPick(Op):
 
 
 class WeightedPut(Op):
-    """x[n,c,i] = Σ w[n,o,k] · g[n,c,o], the sum over all o and k whose index is i."""
+    """x[n,c,i] = Σ w[n,k,o] · g[n,c,o], the sum over all o and k whose index is i."""
 
     function = method = False
 
@@ -65,7 +65,7 @@ class WeightedPut(Op):
 
 
 class PickedProducts(Op):
-    """w[n,o,k] = Σ g[n,c,o] · x[n,c,index[n,o,k]], the sum over c."""
+    """w[n,k,o] = Σ g[n,c,o] · x[n,c,index[n,k,o]], the sum over c."""
 
     function = method = False
 
@@ -100,23 +100,23 @@ def sampled(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bool) -> 
         taps.insert(0, along(place, size, mode, padding, aligned))
     index, weights = [], []
     for term in itertools.product(*taps):
-        where, weight = np.zeros((), np.int64), None
-        inside = np.ones((), bool)
-        for (i, w), size in zip(term, plane, strict=True):
-            where = where * size + i
-            inside = inside & (i >= 0) & (i < size)
-            weight = w if weight is None else weight * w
-        index.append(np.where(inside, where, math.prod(plane)))
+        where, weight = term[0]
+        for (i, w), size in zip(term[1:], plane[1:], strict=True):
+            where, weight = where * size + i, weight * w
+        index.append(np.where(where < 0, math.prod(plane), where))
         weights.append(weight)
     flat = x.reshape(images, channels, math.prod(plane))
-    y = weighted_pick(flat, ops.stack(weights, -1), wrap(np.stack(index, -1)))
+    y = weighted_pick(flat, ops.stack(weights, 1), wrap(np.stack(index, 1)))
     return y.reshape(images, channels, *results)
 
 
 def along(
     grid: Tensor, size: int, mode: str, padding: str, aligned: bool
 ) -> list[tuple[np.ndarray, Tensor]]:
-    """(position, weight) of each element of one dimension that the results are made of."""
+    """(position, weight) of each element along one dimension that results are made of.
+
+    A position outside is so far below zero that every place it is part of is, too.
+    """
     place = (grid + 1) * ((size - 1) / 2) if aligned else (grid + 1) * (size / 2) - 0.5
     if mode != "bicubic":
         place = bounded(place, size, padding, aligned)
@@ -124,16 +124,21 @@ def along(
     if not finite._array.all():
         place = ops.where(finite, place, AWAY)
     if mode == "nearest":
-        return [(np.rint(place._array).astype(np.int64), ops.ones_like(place))]
+        return [(inside(np.rint(place._array), size), ops.ones_like(place))]
     first = np.floor(place._array)
     t = place - wrap(first)
-    i = first.astype(np.int64)
     if mode == "bilinear":
-        return [(i, 1 - t), (i + 1, t)]
+        return [(inside(first, size), 1 - t), (inside(first + 1, size), t)]
     weights = [outer(t + 1), inner(t), inner(1 - t), outer(2 - t)]
     steps = [wrap(first + step) for step in (-1, 0, 1, 2)]
-    positions = [bounded(s, size, padding, aligned)._array.astype(np.int64) for s in steps]
+    positions = [inside(bounded(s, size, padding, aligned)._array, size) for s in steps]
     return list(zip(positions, weights, strict=True))
+
+
+def inside(position: np.ndarray, size: int) -> np.ndarray:
+    """Whole positions as integers, those outside replaced by OUTSIDE."""
+    i = position.astype(np.int64)
+    return np.where(i.view(np.uint64) < size, i, OUTSIDE)
 
 
 def inner(t: Tensor) -> Tensor:

@@ -124,19 +124,19 @@ def unknown(kind: Any) -> str:
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Rules | None = None) -> Tensor:
-    """``stack``, which has a shorter path here for tensors that are alike and have no history."""
+    """``stack``, with a shorter path for tensors that are alike and need no gradient."""
     try:
         arrays = [sample._array for sample in batch]
-        alike = [sample._history for sample in batch].count(None) == len(arrays)
-    except AttributeError:  # not all are tensors
-        return ops.stack(list(batch))
-    shape, kind = arrays[0].shape, arrays[0].dtype
-    alike = alike and [array.dtype for array in arrays].count(kind) == len(arrays)
-    if not alike or [array.shape for array in arrays].count(shape) < len(arrays):
-        return ops.stack(list(batch))
-    if shape:
-        return wrap(np.concatenate(arrays).reshape(len(arrays), *shape))
-    return wrap(np.array([array[()] for array in arrays], kind))
+        shape, kind, count = arrays[0].shape, arrays[0].dtype, len(arrays)
+        alike = [array.dtype for array in arrays].count(kind) == count
+        if alike and not any([sample.requires_grad for sample in batch]):
+            if not shape:
+                return wrap(np.array([array[()] for array in arrays], kind))
+            if [len(array) for array in arrays].count(shape[0]) == count:
+                return wrap(np.concatenate(arrays).reshape(count, *shape))
+    except (AttributeError, TypeError, ValueError):
+        pass  # they do not fit, which `stack` explains
+    return ops.stack(list(batch))
 
 
 def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:

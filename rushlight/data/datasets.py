@@ -269,20 +269,18 @@ def counts_of(fractions: Sequence[float], total: int) -> list[int]:
 
 
 def items_of(dataset: Any, indices: list[Any]) -> Any:
-    """The samples of a batch."""
+    """The samples of a batch; an error tells the index."""
     at_once = getattr(dataset, "__getitems__", None)
     if at_once is not None:
         return at_once(indices)
-    return [item_of(dataset, index) for index in indices]
-
-
-def item_of(dataset: Any, index: Any) -> Any:
-    """``dataset[index]``; an error tells the index."""
+    items, index = [], None
     try:
-        return dataset[index]
+        for index in indices:
+            items.append(dataset[index])
     except Exception as error:
         note(error, item_place(dataset, index))
         raise
+    return items
 
 
 def item_place(dataset: Any, index: Any) -> Place:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.data.collate import collate_tensor_fn, default_collate, default_collate_fn_map
-from rushlight.data.datasets import Subset, TensorDataset, item_of, item_place, items_of
+from rushlight.data.datasets import Subset, TensorDataset, item_place, items_of
 from rushlight.data.failure import Place, note, place_of
 from rushlight.tensor import Tensor, wrap
 
@@ -31,15 +31,18 @@ class MapFetcher:
         """The batch of a list of indices, or the sample of one index."""
         try:
             if not self.batched:
-                return self.collate(item_of(self.dataset, index))
+                return self.collate(self.dataset[index])
             batch = None if self.gather is None else self.gather(index)
             return self.collate(items_of(self.dataset, index)) if batch is None else batch
         except StopIteration as error:  # it would end the epoch unnoticed
-            note(error, batch_place(index))
+            note(error, self.place(index))
             raise RuntimeError(f"StopIteration was raised {place_of(error)}") from error
         except Exception as error:
-            note(error, batch_place(index))
+            note(error, self.place(index))
             raise
+
+    def place(self, index: Any) -> Place:
+        return batch_place(index) if self.batched else item_place(self.dataset, index)
 
 
 class IterableFetcher:

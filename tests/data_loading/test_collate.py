@@ -62,6 +62,9 @@ def test_gradients_flow_to_the_samples() -> None:
     [
         ([rl.zeros(3), rl.zeros(4)], RuntimeError, r"\[3\] at entry 0 and \[4\] at entry 1"),
         ([rl.zeros(2, 3), rl.zeros(3, 2)], RuntimeError, r"\[2, 3\] at entry 0 and \[3, 2\]"),
+        ([rl.zeros(3), rl.zeros(3, 2)], RuntimeError, r"\[3\] at entry 0 and \[3, 2\]"),
+        ([rl.tensor(1.0), rl.ones(1)], RuntimeError, r"\[\] at entry 0 and \[1\] at entry 1"),
+        ([rl.ones(1), rl.tensor(1.0)], RuntimeError, r"\[1\] at entry 0 and \[\] at entry 1"),
         ([np.zeros(3), np.zeros(4)], RuntimeError, r"\[3\] at entry 0 and \[4\] at entry 1"),
         ([[1, 2], [1]], RuntimeError, r"of equal size, but got sizes \[2, 1\]"),
         ([rl.zeros(3), 1], TypeError, "element 1 in argument 0, but got int"),

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.autograd.tape import edge
 from rushlight.kernels import special as kernels
 from rushlight.kernels.activation import elu
 from rushlight.kernels.select import at_least, choose
 from rushlight.kernels.summation import add_up
-from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
+from rushlight.ops.base import (
+    Op,
+    alias,
+    axis,
+    check_writable,
+    composite,
+    need_tensor,
+    ops,
+    overwrite,
+    registry,
+)
 from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, unary_samples
@@ -24,6 +36,12 @@ ZERO = {kind.numpy: np.zeros((), kind.numpy) for kind in dtypes.ALL}
 ONE = {kind: np.ones((), kind) for kind in ZERO}
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not float", 1.5)
+SPACE = "nn.functional"
+SAMPLES = [S(T(3, 4)), S(T()), S(T(0, 2))]
+NOT_FOR_INTEGERS = Fails(
+    NotImplementedError, "not implemented for 'Long'", T(2, dtype=dtypes.int64)
+)
+ERRORS = [NOT_A_TENSOR, NOT_FOR_INTEGERS]
 
 
 class Tie(Op):
@@ -270,7 +288,7 @@ class Celu(Formula):
 
 def elu_slope(g: Tensor, x: Tensor, alpha: float, scale: float = 1.0, rate: float = 1.0) -> Tensor:
     """``g`` times the derivative of ``scale * max(0, x) + alpha * (exp(rate * min(0, x)) - 1)``."""
-    decay = (x.clamp_max(0) * rate).exp()  # clamped, lest infinite slopes meet zeros
+    decay = (ops.where(x < 0, x, 0) * rate).exp()  # lest infinite slopes meet zeros
     return ops.where(x > 0, g * scale, g * (alpha * rate) * decay)
 
 
@@ -318,6 +336,56 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return ops.where(x > 0, x, w * x)
 
 
+class Activation(Formula, abstract=True):
+    """An elementwise function of one tensor whose last argument is ``inplace``.
+
+    ``check`` returns it among the attributes, and it goes no further.
+    """
+
+    namespace = SPACE
+    method = inplace = False
+    kinds = "f"
+    errors: Sequence[Fails] = ERRORS
+
+    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
+        if not attrs.pop("inplace", False):
+            return super().apply(operands, attrs)
+        x = operands[0]
+        check_writable(x, self.name)
+        source = alias(x, edge(x) if local.state.grad else None)
+        return overwrite(x, super().apply((source,), attrs), source)
+
+
+def either(mask: Any, a: Any, b: Any) -> Any:
+    """``a`` where ``mask`` holds, else ``b``: of tensors or arrays."""
+    return ops.where(mask, a, b) if isinstance(a, Tensor) else choose(mask, a, b)
+
+
+class LeakyRelu(Activation):
+    """``max(0, x) + negative_slope * min(0, x)``.
+
+    >>> rl.nn.functional.leaky_relu(rl.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
+
+    arithmetic = True
+    samples = [*SAMPLES, S(T(3, 4), 0.1), S(T(3), negative_slope=-2.0), S(T(3), 1.5)]
+
+    def check(self, input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+        x = need_tensor("leaky_relu", input)
+        return (x,), {"slope": negative_slope, "inplace": inplace}
+
+    def eager(self, x, *, slope):
+        y = x * x.dtype.type(slope)
+        return np.maximum(x, y) if 0 <= slope <= 1 else choose(x > 0, x, y)
+
+    def vjp(self, g, _y, x, *, slope):
+        return tied(either(x > 0, g, g * slope), x)
+
+
+leaky_relu = registry["nn.functional.leaky_relu"].call
+
+
 @composite(
     method=False,
     inplace=True,
@@ -339,7 +407,7 @@ def rrelu(
     """
     x = need_tensor("rrelu", input)
     if not training:
-        return ops.where(x > 0, x, x * ((lower + upper) / 2))
+        return leaky_relu(x, (lower + upper) / 2)
     negative = x._array <= 0
     slopes = np.ones(x.shape, x._array.dtype)
     drawn = ops.empty(int(negative.sum()), dtype=dtypes.float64)

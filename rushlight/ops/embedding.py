@@ -247,7 +247,7 @@ def ends_of_bags(offsets: Tensor | None, length: int, include_last: bool) -> np.
         )
     if (starts[1:] < starts[:-1]).any():
         raise RuntimeError(f"embedding_bag: offsets must not decrease, got {starts.tolist()}")
-    return np.append(starts[:-1] if include_last else starts, length)
+    return starts if include_last else np.append(starts, length)
 
 
 def of_bags(
@@ -269,6 +269,9 @@ def of_bags(
             f"[0, {count})"
         )
     bag = np.repeat(np.arange(bags), np.diff(ends))
+    if len(bag) < len(index):  # the last bag ends before the list
+        index = index[: len(bag)]
+        factors = None if factors is None else factors[: len(bag)]
     if padding_idx is not None:
         if not -count <= padding_idx < count:
             raise RuntimeError(

@@ -4,66 +4,31 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.autograd.modes import local
-from rushlight.autograd.tape import edge
 from rushlight.kernels import activation as kernels
 from rushlight.kernels.select import between, choose
 from rushlight.layouts import contiguous_format
 from rushlight.ops import inplace as in_place_functions  # noqa: F401 - relu_, selu_, …
-from rushlight.ops.activation import NOT_A_TENSOR, elu_slope, tied
-from rushlight.ops.base import (
-    alias,
-    axis,
-    check_writable,
-    composite,
-    in_place,
-    need_tensor,
-    ops,
-    overwrite,
-    registry,
+from rushlight.ops.activation import (
+    ERRORS,
+    NOT_A_TENSOR,
+    NOT_FOR_INTEGERS,
+    SAMPLES,
+    SPACE,
+    Activation,
+    either,
+    elu_slope,
+    tied,
 )
+from rushlight.ops.base import axis, composite, in_place, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, cleared
 from rushlight.ops.families import Unary
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor
-
-SPACE = "nn.functional"
-SAMPLES = [S(T(3, 4)), S(T()), S(T(0, 2))]
-NOT_FOR_INTEGERS = Fails(
-    NotImplementedError, "not implemented for 'Long'", T(2, dtype=dtypes.int64)
-)
-ERRORS = [NOT_A_TENSOR, NOT_FOR_INTEGERS]
-
-
-class Activation(Formula, abstract=True):
-    """An elementwise function of one tensor whose last argument is ``inplace``.
-
-    ``check`` returns it among the attributes, and it goes no further.
-    """
-
-    namespace = SPACE
-    method = inplace = False
-    kinds = "f"
-    errors: Sequence[Fails] = ERRORS
-
-    def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
-        if not attrs.pop("inplace", False):
-            return super().apply(operands, attrs)
-        x = operands[0]
-        check_writable(x, self.name)
-        source = alias(x, edge(x) if local.state.grad else None)
-        return overwrite(x, super().apply((source,), attrs), source)
-
-
-def either(mask: Any, a: Any, b: Any) -> Any:
-    """``a`` where ``mask`` holds, else ``b``: of tensors or arrays."""
-    return ops.where(mask, a, b) if isinstance(a, Tensor) else choose(mask, a, b)
 
 
 @composite(namespace=SPACE, method=False, samples=SAMPLES, errors=[NOT_A_TENSOR])
@@ -135,28 +100,6 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     tensor([20.,  2.])
     """
     return (ops.threshold_ if inplace else ops.threshold)(input, threshold, value)
-
-
-class LeakyRelu(Activation):
-    """``max(0, x) + negative_slope * min(0, x)``.
-
-    >>> rl.nn.functional.leaky_relu(rl.tensor([-1.0, 2.0]), 0.1)
-    tensor([-0.1000,  2.0000])
-    """
-
-    arithmetic = True
-    samples = [*SAMPLES, S(T(3, 4), 0.1), S(T(3), negative_slope=-2.0), S(T(3), 1.5)]
-
-    def check(self, input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-        x = need_tensor("leaky_relu", input)
-        return (x,), {"slope": negative_slope, "inplace": inplace}
-
-    def eager(self, x, *, slope):
-        y = x * x.dtype.type(slope)
-        return np.maximum(x, y) if 0 <= slope <= 1 else choose(x > 0, x, y)
-
-    def vjp(self, g, _y, x, *, slope):
-        return tied(either(x > 0, g, g * slope), x)
 
 
 class Elu(Activation):
@@ -277,9 +220,12 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> rl.nn.functional.silu(rl.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
+    x = need_tensor("silu", input)
     if inplace:
-        return silu_(input)
-    return ops.sigmoid(input) * input
+        return silu_(x)
+    if x._array.dtype in dtypes.HALF:
+        return silu(x.float()).to(x.dtype)
+    return x * x.sigmoid()
 
 
 class Mish(Activation):
@@ -340,6 +286,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     tensor([-0.1587,  1.9545])
     """
     x = need_tensor("gelu", input)
+    if x._array.dtype in dtypes.HALF:
+        return gelu(x.float(), approximate).to(x.dtype)
     if approximate == "none":
         return x * normal_cdf(x)
     if approximate != "tanh":

@@ -24,11 +24,11 @@ class Scenarios(list[Any]):
         return body
 
 
-def compare(body: Body) -> None:
+def compare(body: Body, rtol: float = 1e-5, atol: float = 1e-8) -> None:
     """Runs ``body`` in both libraries and compares what it yields."""
     expected, got = said(body, torch), said(body, rl)
     for step, (a, b) in enumerate(zip(expected, got, strict=True)):
-        assert same(a, b), f"step {step}: PyTorch {a!r}, Rushlight {b!r}"
+        assert same(a, b, rtol, atol), f"step {step}: PyTorch {a!r}, Rushlight {b!r}"
 
 
 def said(body: Body, library: Any) -> list[Any]:
@@ -48,11 +48,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and np.allclose(a, b, equal_nan=True)
+        alike = a.shape == b.shape and a.dtype == b.dtype
+        return alike and np.allclose(a, b, rtol, atol, equal_nan=True)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+        pairs = zip(a, b, strict=False)
+        return len(a) == len(b) and all(same(x, y, rtol, atol) for x, y in pairs)
     return type(a) is type(b) and a == b
 
 

@@ -64,16 +64,16 @@ def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]
             check_writable(p, "step")
         state = state_of(optimizer, p, group)
         names = tuple([k for k, v in state.items() if k not in scalars and isinstance(v, Tensor)])
-        shared = tuple([number(state[k]) for k in scalars])
+        shared = tuple([(k, number(state[k])) for k in scalars if k in state])
         bundles[p._array.dtype, names, shared].append((p, state))
     hyper = {k: number(v) for k, v in group.items() if k != "params"}
     site = user_line()
     for (dtype, names, shared), members in bundles.items():
         recording = Recording(2 + len(names))
         lane, g, *lanes = recording.lanes
-        before = dict(zip((*scalars, *names), (*shared, *lanes), strict=True))
+        before = dict(shared) | dict(zip(names, lanes, strict=True))
         new, after = optimizer.update(lane, -g if hyper.get("maximize") else g, before, hyper)
-        numbers = {k: after.pop(k) for k in scalars}
+        numbers = {k: after.pop(k) for k, _ in shared if k in after}
         fresh = [k for k in after if k not in names]
         sweep = recording.sweep([new, None, *[after.get(k) for k in (*names, *fresh)]])
         sets = [arrays_of(optimizer, t, state, names, fresh) for t, state in members]

@@ -43,8 +43,6 @@ class LBFGS(Optimizer):
     True
     """
 
-    scalars = ()
-
     def __init__(
         self,
         params: ParamsT,

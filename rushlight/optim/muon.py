@@ -40,7 +40,6 @@ class Muon(Optimizer):
     True
     """
 
-    scalars = ()
     elementwise = False
 
     def __init__(

@@ -82,7 +82,6 @@ class Optimizer:
         defaults: the hyper-parameters of groups that do not give them.
 
     >>> class Heavy(rl.optim.Optimizer):
-    ...     scalars = ()
     ...     def init(self, p, group):
     ...         return {"speed": rl.zeros_like(p)}
     ...     def update(self, p, g, state, group):
@@ -96,7 +95,7 @@ class Optimizer:
     tensor([0.8000, 1.6000], requires_grad=True)
     """
 
-    scalars: tuple[str, ...] = ("step",)  # what of its state is one number for a whole parameter
+    scalars: tuple[str, ...] = ("step",)  # names in its state that stand for a single number
     elementwise: bool = True  # whether ``update`` treats each element alone
 
     _opt_called: bool = False  # whether it ever stepped, which learning rate schedules ask
@@ -131,7 +130,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def init(self, p: Tensor, group: Group) -> State:
-        """The state of a parameter before its first step: numbers for ``scalars``, else tensors."""
+        """What is remembered of a parameter at first: for ``scalars`` numbers, else tensors."""
         return {}
 
     def update(self, p: Any, g: Any, state: State, group: Group) -> tuple[Any, State]:
@@ -371,7 +370,7 @@ def cast(value: Any, p: Tensor, scalars: Sequence[str], key: Any = None) -> Any:
     What is loaded may go on being used elsewhere, and steps write to the state in place.
     """
     if isinstance(value, Tensor):
-        own = key == "step" or key in scalars or not p.is_floating_point()
+        own = key in ("step", *scalars) or not p.is_floating_point()
         return value.detach().to(value.dtype if own else p.dtype, copy=True)
     if isinstance(value, dict):
         return {k: cast(v, p, scalars, k) for k, v in value.items()}

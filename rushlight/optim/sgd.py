@@ -24,8 +24,6 @@ class SGD(Optimizer):
     tensor([0.8000, 1.6000], requires_grad=True)
     """
 
-    scalars = ()
-
     def __init__(
         self,
         params: ParamsT,

@@ -158,10 +158,13 @@ def plan(calls: Calls, lanes: int, results: tuple[int | None, ...]) -> Plan:
         free.discard(target)
         place[result] = target
         steps.append((kernel, itemgetter(*sources, target)))
-    moves = [(place[x], i) for i, x in enumerate(results) if x is not None and place[x] != i]
-    # What still stands in an array moves first, before that array gets its own value.
-    for source, target in sorted(moves, key=lambda move: move[0] >= arrays):
-        steps.append((np.positive, itemgetter(source, target)))
+    moves = {i: place[x] for i, x in enumerate(results) if x is not None and place[x] != i}
+    for target, source in moves.items():
+        if source in moves:  # it would be overwritten before it is read
+            steps.append((np.positive, itemgetter(source, rows)))
+            moves[target] = rows
+            rows += 1
+    steps += [(np.positive, itemgetter(source, target)) for target, source in moves.items()]
     return Plan(steps, written, rows - arrays - numbers)
 
 

@@ -1,0 +1,124 @@
+"""Recorded formulas give what the same formulas give on arrays."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rushlight.optim.sweep import PIECE, Lane, Recording
+
+
+class Plain:
+    """An array with the methods that a formula uses."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def combined(self, operation: Any, other: Any) -> Plain:
+        return Plain(operation(self.array, other.array if isinstance(other, Plain) else other))
+
+    def __add__(self, other: Any) -> Plain:
+        return self.combined(np.add, other)
+
+    def __sub__(self, other: Any) -> Plain:
+        return self.combined(np.subtract, other)
+
+    def __mul__(self, other: Any) -> Plain:
+        return self.combined(np.multiply, other)
+
+    def maximum(self, other: Any) -> Plain:
+        return self.combined(np.maximum, other)
+
+    def abs(self) -> Plain:
+        return Plain(np.abs(self.array))
+
+    def __rsub__(self, other: float) -> Plain:
+        return Plain(other - self.array)
+
+    def __rtruediv__(self, other: float) -> Plain:
+        return Plain(other / self.array)
+
+
+def formula(seed: int, values: list[Any]) -> list[Any]:
+    """A random expression of four values: what three of them become."""
+    choose = random.Random(seed)
+    known = list(values)
+    for _ in range(choose.randint(0, 12)):
+        a, b, number = choose.choice(known), choose.choice(known), choose.choice([1, 0.5, 3.0])
+        known.append(
+            choose.choice(
+                [
+                    lambda a=a, b=b: a + b,
+                    lambda a=a, b=b: a - b,
+                    lambda a=a, b=b: a.maximum(b),
+                    lambda a=a, number=number: a * number,
+                    lambda a=a, number=number: number - a,
+                    lambda a=a, number=number: number / (a.abs() + 1.0),
+                ]
+            )()
+        )
+    return [choose.choice(known) for _ in range(3)]  # they may also change places
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_formulas(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    arrays = list(rng.standard_normal((4, 5)))
+    wanted = [x.array for x in formula(seed, [Plain(a.copy()) for a in arrays])]
+    gradient = arrays[1].copy()
+    recording = Recording(4)
+    new, *state = formula(seed, list(recording.lanes))
+    recording.sweep([new, None, *state]).run([arrays], np.dtype(np.float64))
+    np.testing.assert_array_equal(arrays[1], gradient)
+    for found, expected in zip((arrays[0], *arrays[2:]), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_adam_needs_no_more_than_two_scratch_rows() -> None:
+    recording = Recording(4)
+    p, g, m, v = recording.lanes
+    m = m.lerp(g, 0.1)
+    v = 0.999 * v + 0.001 * g * g
+    sweep = recording.sweep([p - 0.01 * m / (v.sqrt() + 1e-8), None, m, v])
+    assert sweep.plan.scratch == 2
+    assert len(sweep.plan.steps) == 12
+
+
+def test_new_arrays_and_copies() -> None:
+    recording = Recording(2)
+    p, g = recording.lanes
+    x, gradient, first, second = np.ones(3), np.arange(3.0), np.empty(3), np.empty(3)
+    sweep = recording.sweep([p - g, None, g, p])
+    sweep.run([[x, gradient, first, second]], x.dtype)
+    assert (x.tolist(), first.tolist(), second.tolist()) == ([1, 0, -1], [0, 1, 2], [1, 1, 1])
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, 3 * PIECE - 1])
+def test_sizes_around_a_piece(size: int) -> None:
+    recording = Recording(2)
+    p, g = recording.lanes
+    x, y = np.ones(size, np.float32), np.arange(size, dtype=np.float32)
+    recording.sweep([(p + g) * 2.0, None]).run([[x, y]], x.dtype)
+    np.testing.assert_array_equal(x, (1 + y) * 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64])
+def test_layouts_and_types(dtype: Any) -> None:
+    recording = Recording(2)
+    p, g = recording.lanes
+    sweep = recording.sweep([p - 0.5 * g, None])
+    base = (np.arange(24).reshape(4, 6) * (1 + (1j if dtype is np.complex64 else 0))).astype(dtype)
+    for view in (lambda a: a, lambda a: a.T, lambda a: a[::2, 1::2]):
+        x, y = view(base.copy()), view(base.copy() + 1)
+        expected = x - (0.5 * y).astype(dtype)
+        sweep.run([[x, y]], np.dtype(np.float32))
+        np.testing.assert_allclose(x, expected)
+
+
+def test_a_factor_of_one_costs_nothing() -> None:
+    (p,) = Recording(1).lanes
+    assert 1 * p is p
+    assert isinstance(p * 1.0, Lane)

@@ -20,8 +20,8 @@ MODES = ("bilinear", "nearest", "bicubic")
 PADDING_MODES = ("zeros", "border", "reflection")
 CUBIC = -0.75
 """The slope of the cubic convolution at the neighbours of an element."""
-AWAY, OUTSIDE = -100.0, -(1 << 40)
-"""Where places that are not finite lie, and the position of elements that are not there."""
+OUTSIDE = -(1 << 40)
+"""The position of elements that are not there."""
 
 
 class WeightedPick(Op):
@@ -120,9 +120,6 @@ def along(
     place = (grid + 1) * ((size - 1) / 2) if aligned else (grid + 1) * (size / 2) - 0.5
     if mode != "bicubic":
         place = bounded(place, size, padding, aligned)
-    finite = place.isfinite()
-    if not finite._array.all():
-        place = ops.where(finite, place, AWAY)
     if mode == "nearest":
         return [(inside(np.rint(place._array), size), ops.ones_like(place))]
     first = np.floor(place._array)
@@ -137,7 +134,8 @@ def along(
 
 def inside(position: np.ndarray, size: int) -> np.ndarray:
     """Whole positions as integers, those outside replaced by OUTSIDE."""
-    i = position.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # NaN becomes a number far outside
+        i = position.astype(np.int64)
     return np.where(i.view(np.uint64) < size, i, OUTSIDE)
 
 
@@ -160,8 +158,8 @@ def bounded(place: Tensor, size: int, padding: str, aligned: bool) -> Tensor:
         if not span:
             return place * 0
         distance = (place - low).abs()
-        rest, turns = distance.fmod(span), np.floor(distance._array / span)
-        place = low + ops.where(wrap(turns % 2 == 0), rest, span - rest)
+        rest, there = distance.fmod(span), (distance // span).fmod(2) == 0
+        place = low + ops.where(there, rest, span - rest)
     array = place._array
     inside = (array > 0) & (array < size - 1)
     # NaN counts as the first place, as in PyTorch.

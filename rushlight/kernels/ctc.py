@@ -95,6 +95,7 @@ def slope(
     row = np.arange(len(states))
     for state in range(1, states.shape[1], 2):
         y[:, row, states[:, state]] -= occupied[..., state]
+    y[:, loss == np.inf] = np.nan
     y[np.arange(len(y))[:, None] >= sequences.input_lengths] = 0
     return y
 

@@ -6,6 +6,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.ops.base import axis, composite, need_tensor, ops
 from rushlight.ops.elementwise import common_dtype
+from rushlight.ops.loss_reduction import floored
 from rushlight.ops.norms import pdist
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -58,9 +59,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def unit(x: Tensor, dim: int, eps: float) -> Tensor:
-    """``x / ‖x‖`` along ``dim``; a norm below ``eps`` counts as ``eps``, with its own slope."""
-    norm = ops.linalg.vector_norm(x, 2, dim, True)
-    return x / (norm + (norm.clamp(min=eps) - norm).detach())
+    """``x / ‖x‖`` along ``dim``; the norm counts at least ``eps``."""
+    return x / floored(ops.linalg.vector_norm(x, 2, dim, True), eps)
 
 
 @composite(

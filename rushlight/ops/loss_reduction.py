@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.errors import PACKAGE
+from rushlight.ops.base import ops
 from rushlight.tensor import Tensor
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -47,6 +48,11 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "mean":
         return loss.mean()
     return loss.sum() if reduction == "sum" else loss
+
+
+def floored(x: Tensor, low: float) -> Tensor:
+    """``x`` where it is at least ``low``, else ``low``; it has the slope of ``x`` everywhere."""
+    return ops.where(x < low, x + (low - x).detach(), x)
 
 
 def check_floating(name: str, kind: np.dtype) -> None:

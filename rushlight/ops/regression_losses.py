@@ -11,7 +11,7 @@ from rushlight import dtypes
 from rushlight.kernels.select import between
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, common_dtype
-from rushlight.ops.loss_reduction import check_floating, chosen, reduced, warn_of_broadcast
+from rushlight.ops.loss_reduction import check_floating, chosen, floored, reduced, warn_of_broadcast
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -123,7 +123,7 @@ class SquaredError(Op):
 
     def vjp_x(self, g, _y, x, t, *, mean):
         d = x - t
-        return d * (g * (2 / d.numel() if mean else 2))
+        return d * (g * (2 / max(d.numel(), 1) if mean else 2))
 
     def vjp_t(self, g, _y, x, t, *, mean):
         return self.vjp_x(-g, _y, x, t, mean=mean)
@@ -358,8 +358,7 @@ def gaussian_nll_loss(
     reduction = chosen(reduction)
     x = need_tensor("gaussian_nll_loss", input)
     t = need_tensor("gaussian_nll_loss", target, "target", 2)
-    variance = variance_of(x, var)
-    variance = variance + (variance.clamp(min=eps) - variance).detach()
+    variance = floored(variance_of(x, var), eps)
     loss = 0.5 * (variance.log() + (x - t).square() / variance)
     return reduced(loss + 0.5 * LOG_2_PI if full else loss, reduction)
 

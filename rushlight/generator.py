@@ -68,6 +68,11 @@ class Generator:
             self._twister = Twister(self._seed)
         return self._twister
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing was drawn since it was seeded."""
+        return self._twister is None
+
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of ``seed``, which may be -2**63 to 2**64 - 1; -1 means 2**64 - 1.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,10 +53,24 @@ default_generator = Generator()
 default_generator.seed()  # unforeseeable until the program seeds it, as PyTorch's
 
 
+class Local(threading.local):
+    """``generator`` is what the calling thread draws from by default."""
+
+    generator: Generator = default_generator
+
+
+local = Local()
+
+
+def draw_from(generator: Generator) -> None:
+    """From now on the calling thread draws from ``generator`` by default, and seeds it."""
+    local.generator = generator
+
+
 def chosen(generator: Generator | None) -> Generator:
-    """The generator that an argument ``generator=`` means: None is the default one."""
+    """The generator that an argument ``generator=`` means: None is the thread's default one."""
     if generator is None:
-        return default_generator
+        return local.generator
     if not isinstance(generator, Generator):
         raise TypeError(f"argument 'generator' must be rushlight.Generator, not {kind(generator)}")
     return generator
@@ -71,8 +86,8 @@ def manual_seed(seed: int) -> Generator:
     >>> rl.rand(2)
     tensor([0.4963, 0.7682])
     """
-    default_generator.manual_seed(whole_seed(seed))
-    return default_generator
+    local.generator.manual_seed(whole_seed(seed))
+    return local.generator
 
 
 def whole_seed(seed: Any) -> int:
@@ -86,12 +101,12 @@ def whole_seed(seed: Any) -> int:
 
 def seed() -> int:
     """Starts the default generator anew from a seed nobody can foresee, and returns that seed."""
-    return default_generator.seed()
+    return local.generator.seed()
 
 
 def initial_seed() -> int:
     """The seed that the default generator was last started from."""
-    return default_generator.initial_seed()
+    return local.generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
@@ -103,12 +118,12 @@ def get_rng_state() -> Tensor:
     >>> bool((rl.rand(2) == first).all())
     True
     """
-    return default_generator.get_state()
+    return local.generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
     """Continues the default generator from a position that :func:`get_rng_state` gave."""
-    default_generator.set_state(new_state)
+    local.generator.set_state(new_state)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.random import Generator, get_rng_state, manual_seed, set_rng_state
+from rushlight.random import Generator, draw_from, get_rng_state, manual_seed, set_rng_state
 from rushlight.tensor import Tensor, wrap
 
 State = dict[str, Any]
@@ -41,20 +41,19 @@ class ProcessStreams:
 
 
 class ThreadStreams:
-    """The generators of one worker thread, made when first asked for.
+    """The generators of one worker thread.
 
-    Threads share the process's streams, so what a dataset draws from these instead is the same in
-    every run: ``get_worker_info().rng.torch_generator``.
+    The first is the thread's default one. The modules ``random`` and ``numpy.random`` have one
+    stream for all threads: a dataset that draws from ``get_worker_info().rng`` instead has the same
+    samples in every run.
     """
 
     def __init__(self, seed: int) -> None:
+        """Made in the thread it is for."""
         self.first = seed
-
-    @cached_property
-    def torch_generator(self) -> Generator:
-        generator = Generator()
-        generator.manual_seed(self.first)
-        return generator
+        self.torch_generator = Generator()
+        self.torch_generator.manual_seed(seed)
+        draw_from(self.torch_generator)
 
     @cached_property
     def random_generator(self) -> random.Random:
@@ -65,9 +64,9 @@ class ThreadStreams:
         return np.random.Generator(np.random.MT19937(self.first))
 
     def state(self) -> State:
-        """The positions of those that were asked for."""
+        """The positions of those that were drawn from."""
         made, state = vars(self), State()
-        if "torch_generator" in made:
+        if not self.torch_generator.is_fresh:
             state["torch_generator"] = self.torch_generator.get_state()
         if "random_generator" in made:
             state["random_generator"] = self.random_generator.getstate()

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.errors import axis_range, kind
 from rushlight.func.trees import flatten, spread
 from rushlight.ops import ops
-from rushlight.random import default_generator
+from rushlight.random import get_rng_state, set_rng_state
 from rushlight.tensor import Tensor
 
 
@@ -57,12 +57,12 @@ def vmap(
 
 def seeded(randomness: str, flat: list[Any], dims: list[Any]) -> Iterator[list[Any]]:
     """The arguments of each sample, with the random numbers that ``randomness`` allows."""
-    start = default_generator.get_state()
+    start = get_rng_state()
     for row in samples(flat, dims):
         if randomness == "same":
-            default_generator.set_state(start)
+            set_rng_state(start)
         yield row
-        if randomness == "error" and not default_generator.get_state().equal(start):
+        if randomness == "error" and not get_rng_state().equal(start):
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use "
                 "the 'same' or 'different' randomness flags on vmap or perform the randomness "

@@ -1,7 +1,8 @@
 """Windows that slide over planes: folding what they hold, and finding where it was.
 
-A fold goes dimension by dimension, and along one by whole strided slices, one for each position in
-the window: a few long vector operations instead of a short one for every window.
+Windows that share no elements are folded dimension by dimension, and along one by whole strided
+slices, one for each position in the window: a few long vector operations instead of a short one
+for every window. Windows that overlap are folded in *cells*, see :func:`_cells`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,16 @@ class Window(NamedTuple):
     stride: int = 1
     padding: int = 0
     dilation: int = 1
+
+    @property
+    def reach(self) -> int:
+        """How many strides a window reaches beyond its first element."""
+        return (self.size - 1) * self.dilation // self.stride
+
+    @property
+    def steps(self) -> list[tuple[int, int]]:
+        """How far each position is from the first one: in strides, and the rest in elements."""
+        return [divmod(k * self.dilation, self.stride) for k in range(self.size)]
 
     @property
     def is_trivial(self) -> bool:
@@ -51,13 +62,15 @@ def parts(w: Window) -> tuple[tuple[int, slice, slice], ...]:
         first = max(0, -(shift // w.stride))
         last = min(w.count, (w.length - 1 - shift) // w.stride + 1)
         if first < last:
-            start, stop = first * w.stride + shift, (last - 1) * w.stride + shift + 1
+            start, stop = first * w.stride + shift, last * w.stride + shift
             found.append((k, slice(first, last), slice(start, stop, w.stride)))
     return tuple(sorted(found, key=lambda part: part[1] != slice(0, w.count)))
 
 
 def fold(ufunc: Any, x: np.ndarray, windows: Windows, empty: Any) -> np.ndarray:
     """``ufunc`` over the elements of each window; ``empty`` is what it makes of none."""
+    if not all([w.is_disjoint for w in windows]):
+        return _fold_in_cells(ufunc, x, windows, empty, False)[0]
     y = x
     for dim, w in enumerate(windows, x.ndim - len(windows)):
         if not w.is_trivial:
@@ -111,13 +124,18 @@ def _spread_along(y: np.ndarray, dim: int, w: Window) -> np.ndarray:
     return x
 
 
-def places(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
-    """Where in its plane each ``y`` stands, which is the largest element of a window of ``x``.
+def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The largest element of each window, and where in its plane it stands.
 
     Of several equal ones it is the first; NaN counts as the largest, and the last NaN is taken.
     """
-    single = all([w.count == 1 and parts(w) for w in windows])
-    index = _place_in_one(x, windows) if single else _place_in_each(x, y, windows)
+    if not all([w.is_disjoint for w in windows]):
+        y, number = _fold_in_cells(np.maximum, x, windows, empty, True)
+        index = _placed(number, windows)
+    else:
+        y = fold(np.maximum, x, windows, empty)
+        single = all([w.count == 1 and parts(w) for w in windows])
+        index = _place_in_one(x, windows) if single else _place_in_each(x, y, windows)
     unordered = np.isnan(y)
     if unordered.any():
         plane = x.shape[x.ndim - len(windows) :]
@@ -127,11 +145,11 @@ def places(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
     if any([w.padding and w.dilation > 1 for w in windows]):
         # A window may lie in the padding altogether, and then has no place: it gets the nearest.
         index.clip(0, math.prod([w.length for w in windows]) - 1, out=index)
-    return index
+    return y, index
 
 
 def _place_in_one(x: np.ndarray, windows: Windows) -> np.ndarray:
-    """:func:`places` for one window in each plane."""
+    """The places of the largest elements if there is one window in each plane."""
     inside, plane = tuple(map(_only, windows)), [w.length for w in windows]
     order = np.arange(math.prod(plane)).reshape(plane)[inside].reshape(-1)
     shape = (*x.shape[: x.ndim - len(windows)], *[1] * len(windows))
@@ -139,9 +157,8 @@ def _place_in_one(x: np.ndarray, windows: Windows) -> np.ndarray:
 
 
 def _place_in_each(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
-    """:func:`places` by comparing: the least number of a position that holds y; no branches."""
-    kind = np.min_scalar_type(math.prod([w.size for w in windows]))
-    least = np.full(y.shape, np.iinfo(kind).max, kind)
+    """The places of the largest elements ``y``: the first position of the window that holds it."""
+    first = np.full(y.shape, _nowhere(windows))
     missed = np.empty(y.shape, bool)
     for steps in itertools.product(*map(parts, windows)):
         number = 0
@@ -150,11 +167,27 @@ def _place_in_each(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray
         missed.fill(True)
         results, elements = (..., *[s[1] for s in steps]), (..., *[s[2] for s in steps])
         np.not_equal(x[elements], y[results], out=missed[results])
-        candidate = np.negative(missed.view(np.uint8).astype(kind, copy=False))
-        candidate |= number
-        np.minimum(least, candidate, out=least)
+        _note(first, number, missed)
+    return _placed(first, windows)
+
+
+def _nowhere(windows: Windows) -> Any:
+    """What is larger than the numbers of all positions in a window, in a type that holds them."""
+    kind = np.min_scalar_type(math.prod([w.size for w in windows]))
+    return kind.type(np.iinfo(kind).max)
+
+
+def _note(first: np.ndarray, number: int, missed: np.ndarray) -> None:
+    """Where a position did not miss, ``first`` becomes its ``number`` if that is less."""
+    candidate = np.negative(missed.view(np.uint8).astype(first.dtype, copy=False))
+    candidate |= number
+    np.minimum(first, candidate, out=first)
+
+
+def _placed(number: np.ndarray, windows: Windows) -> np.ndarray:
+    """The numbers of positions in windows as places in the plane."""
     corners, offsets = _layout(windows)
-    index = offsets.take(least, mode="clip")
+    index = offsets.take(number, mode="clip")
     index += corners
     return index
 
@@ -168,6 +201,92 @@ def _layout(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
         corners = np.add.outer(corners * w.length, begin)
         offsets = np.add.outer(offsets * w.length, np.arange(w.size) * w.dilation)
     return corners, offsets.reshape(-1)
+
+
+BLOCK = 1 << 15
+"""So many cells at a time: all that is made of them stays in the cache."""
+
+Cells = dict[tuple[int, ...], np.ndarray]
+"""Grids by the places in their planes where they begin, each in one row."""
+
+
+def _fold_in_cells(
+    ufunc: Any, x: np.ndarray, windows: Windows, empty: Any, numbered: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """:func:`fold`; if ``numbered`` also the number of the position that holds the result."""
+    lead, counts = x.shape[: x.ndim - len(windows)], [w.count for w in windows]
+    planes = x.reshape(math.prod(lead), *[w.length for w in windows])
+    y = np.empty((len(planes), *counts), x.dtype)
+    number = np.empty(y.shape if numbered else 0, type(_nowhere(windows)))
+    grid = [w.count + w.reach for w in windows]
+    results = (slice(None), *map(slice, counts))
+    step = max(1, BLOCK // math.prod(grid))
+    for start in range(0, len(planes), step):
+        part = slice(start, start + step)
+        cells = _cells(planes[part], windows, grid, empty)
+        folded = _fold_cells(ufunc, cells, windows, grid)
+        y[part] = folded.reshape(-1, *grid)[results]
+        if numbered:
+            found = _number_cells(folded, cells, windows, grid)
+            number[part] = found.reshape(-1, *grid)[results]
+    return y.reshape(*lead, *counts), number.reshape(*lead, *counts) if numbered else number
+
+
+def _cells(planes: np.ndarray, windows: Windows, grid: list[int], empty: Any) -> Cells:
+    """Planes taken apart into grids of every stride-th row and column, from all that windows need.
+
+    In a grid the elements that neighbouring windows have at one position are neighbours. As grids
+    are longer than the results by the reach of a window, all of them can be treated in one row.
+    """
+    cells = {}
+    for begin in itertools.product(*[sorted({b for _, b in w.steps}) for w in windows]):
+        row = np.full((len(planes), *grid), empty, planes.dtype)
+        there, here = [slice(None)], [slice(None)]
+        for b, w, n in zip(begin, windows, grid, strict=True):
+            first = max(0, -((b - w.padding) // w.stride))
+            last = max(first, min(n, (w.length - 1 - b + w.padding) // w.stride + 1))
+            source = first * w.stride + b - w.padding
+            there.append(slice(first, last))
+            here.append(slice(source, source + (last - first) * w.stride, w.stride))
+        row[tuple(there)] = planes[tuple(here)]
+        cells[begin] = row.reshape(-1)
+    return cells
+
+
+def _fold_cells(ufunc: Any, cells: Cells, windows: Windows, grid: list[int]) -> np.ndarray:
+    """The windows of all grids folded, the last dimension first; the last cells stay undefined."""
+    size = valid = len(next(iter(cells.values())))
+    for dim in reversed(range(len(windows))):
+        jump = math.prod(grid[dim + 1 :])
+        valid -= windows[dim].reach * jump
+        folded: Cells = {}
+        for begin in {key[:dim]: None for key in cells}:
+            row = np.empty(size, cells[(*begin, 0)].dtype)
+            terms = [cells[(*begin, b)][c * jump :][:valid] for c, b in windows[dim].steps]
+            y = row[:valid]
+            if len(terms) == 1:
+                y[...] = terms[0]
+            else:
+                ufunc(terms[0], terms[1], out=y)
+            for term in terms[2:]:
+                ufunc(y, term, out=y)
+            folded[begin] = row
+        cells = folded
+    return cells[()]
+
+
+def _number_cells(
+    folded: np.ndarray, cells: Cells, windows: Windows, grid: list[int]
+) -> np.ndarray:
+    """For each folded cell the first position in its window that holds the same."""
+    first = np.full(len(folded), _nowhere(windows))
+    jumps = [math.prod(grid[dim + 1 :]) for dim in range(len(grid))]
+    valid = len(folded) - sum([w.reach * jump for w, jump in zip(windows, jumps, strict=True)])
+    for number, position in enumerate(itertools.product(*[w.steps for w in windows])):
+        shift = sum([c * jump for (c, _), jump in zip(position, jumps, strict=True)])
+        there = cells[tuple([b for _, b in position])][shift:][:valid]
+        _note(first[:valid], number, np.not_equal(there, folded[:valid]))
+    return first
 
 
 @functools.lru_cache(256)

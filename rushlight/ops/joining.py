@@ -203,6 +203,8 @@ class Stack(Join):
         return given, {"dim": d, "kind": common_kind(given)}
 
     def join(self, arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
+        if dim == 0 and arrays[0].ndim:
+            return np.concatenate(arrays).reshape(len(arrays), *arrays[0].shape)
         place = INSERT[dim]
         return np.concatenate([a[place] for a in arrays], dim)
 

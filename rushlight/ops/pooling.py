@@ -138,7 +138,7 @@ class LargestPlaces(Op):
         return (input,), {"windows": windows}
 
     def eager(self, x, *, windows):
-        return kernels.places(x, kernels.fold(np.maximum, x, windows, least(x.dtype)), windows)
+        return kernels.largest(x, windows, least(x.dtype))[1]
 
 
 class PlanePut(Op):
@@ -232,8 +232,9 @@ class MaxPool(Op, abstract=True):
 
     @in_float32
     def eager(self, x, *, windows, return_indices):
-        y = kernels.fold(np.maximum, x, windows, least(x.dtype))
-        return (y, kernels.places(x, y, windows)) if return_indices else y
+        if return_indices:
+            return kernels.largest(x, windows, least(x.dtype))
+        return kernels.fold(np.maximum, x, windows, least(x.dtype))
 
     def vjp(self, g, _y, x, *, windows, return_indices):
         plane = tuple([w.length for w in windows])

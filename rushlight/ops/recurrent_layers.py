@@ -138,11 +138,11 @@ class LstmLayer(RecurrentLayer):
         return kernels.lstm(x, h, c, w_ih, w_hh, added(b_ih, b_hh), w_hr, steps)
 
     def backward(self, steps, g, y, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
-        _, _, _, gates, tanh_c, h_before, c_before = y
-        dz, dh, dc, dr = kernels.lstm_gradient(*g, gates, tanh_c, c_before, w_hh, w_hr, steps)
+        _, _, _, gates, new, tanh_c, before, c_before = y
+        dz, dh, dc, dr = kernels.lstm_gradient(*g, gates, new, tanh_c, c_before, w_hh, w_hr, steps)
         o = kernels.split(gates, 4)[3]
         makers = {"h": lambda: dh, "c": lambda: dc, "w_hr": lambda: dr.T.dot(o * tanh_c)}
-        return dz, dz, h_before, makers
+        return dz, dz, before, makers
 
     def step(self, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
         z = ops.linear(x, w_ih, b_ih) + ops.linear(h, w_hh, b_hh)
@@ -159,8 +159,8 @@ class GruLayer(RecurrentLayer):
         return kernels.gru(x, h, w_ih, w_hh, b_ih, b_hh, steps)
 
     def backward(self, steps, g, y, x, h, w_ih, w_hh, b_ih, b_hh):
-        _, _, gates, inner, before = y
-        dx, dz, dh = kernels.gru_gradient(*g, gates, inner, before, w_hh, steps)
+        _, _, gates, new, inner, before = y
+        dx, dz, dh = kernels.gru_gradient(*g, gates, new, inner, before, w_hh, steps)
         return dx, dz, before, {"h": lambda: dh}
 
     def step(self, x, h, w_ih, w_hh, b_ih, b_hh):

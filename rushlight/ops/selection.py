@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from typing import cast as cast_to
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from rushlight.ops.elementwise import (
     plain,
     same_dtype,
 )
-from rushlight.ops.families import NUMBER, cast, conjugate
+from rushlight.ops.families import NUMBER, Binary, cast, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples
 from rushlight.tensor import Tensor, install, wrap
 
@@ -212,7 +213,7 @@ class Between(Formula):
 
 
 between = registry["between"].call
-raised, lowered = registry["clamp_min"].binary, registry["clamp_max"].binary
+raised, lowered = [cast_to(Binary, registry[name]).binary for name in ("clamp_min", "clamp_max")]
 BOUND = (Tensor, *NUMBER)
 
 

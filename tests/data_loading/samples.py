@@ -62,8 +62,12 @@ class Noise(Dataset):
         if info is None or info.rng is None:
             return index, float(rl.rand(())), random.random(), np.random.rand()
         own = info.rng
-        drawn = float(rl.rand((), generator=own.torch_generator))
-        return index, drawn, own.random_generator.random(), own.numpy_generator.random()
+        return (
+            index,
+            float(rl.rand(())),
+            own.random_generator.random(),
+            own.numpy_generator.random(),
+        )
 
 
 class Count(IterableDataset):

@@ -127,6 +127,15 @@ def test_generators_of_a_worker_give_the_same_samples_in_every_run() -> None:
     assert runs[0][0] != runs[0][1]
 
 
+def test_threads_draw_from_generators_of_their_own() -> None:
+    rl.manual_seed(3)
+    list(DataLoader(Pairs(12), batch_size=3, num_workers=2))
+    state = rl.get_rng_state()
+    rl.manual_seed(3)
+    list(DataLoader(Noise(), batch_size=3, num_workers=2))
+    assert rl.get_rng_state().equal(state)
+
+
 def test_tensors_are_shared_not_copied() -> None:
     x = rl.zeros(4, 2)
     (row,) = next(iter(DataLoader(TensorDataset(x), batch_size=None, num_workers=1)))

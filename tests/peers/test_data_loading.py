@@ -172,6 +172,19 @@ class TorchNoise(Noise):
     lib = torch
 
 
+def test_random_stream_of_worker_threads() -> None:
+    class Draws(Noise):
+        def __getitem__(self, index: int) -> Any:
+            return self.lib.rand(2).tolist(), self.lib.initial_seed()
+
+    drawn = []
+    for lib, data in ((rl, ours), (torch, theirs)):
+        Draws.lib = lib
+        lib.manual_seed(4)
+        drawn.append(list(data.DataLoader(Draws(), None, num_workers=2)))
+    assert drawn[0] == drawn[1]
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_random_streams_of_worker_processes() -> None:
     drawn = []

@@ -72,6 +72,8 @@ def clip_grads_with_norm_(
     tensor([3.0000, 4.0000])
     """
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    if factor == 1:
+        return
     for g in gradients(listed(parameters)):
         g.mul_(factor)
 

@@ -79,10 +79,21 @@ def epoch(loader: Any) -> Callable[[], Any]:
     return step
 
 
+def adam_step(lib: Any) -> Callable[[], Any]:
+    """A step of Adam on 25 tensors: twelve weights 288×288, their biases, and one more."""
+    lib.manual_seed(0)
+    shapes = [(288, 288), (288,)] * 12 + [(10,)]
+    params = [lib.randn(*shape, requires_grad=True) for shape in shapes]
+    for p in params:
+        p.grad = lib.randn(*p.shape)
+    return lib.optim.Adam(params).step
+
+
 WORKLOADS: dict[str, tuple[Callable[[Any], Callable[[], Any]], float]] = {
     "a + b on 4×4": (small_add, 0.75),
     "20 small ops, forward + backward": (twenty_ops, 0.5),
     "two-layer net, eager step": (two_layer_net, 0.7),
+    "Adam step, 25 tensors, 1M parameters": (adam_step, 1.0),
     "60,000 images of a TensorDataset": (partial(epoch_of_tensors, workers=0), 1.0),
     "the same, 2 workers": (partial(epoch_of_tensors, workers=2), 1.0),
     "60,000 samples of a Python dataset": (partial(epoch_of_samples, workers=0), 1.0),

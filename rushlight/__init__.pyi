@@ -12,15 +12,20 @@ from rushlight import backends as backends
 from rushlight import cuda as cuda
 from rushlight import fft as fft
 from rushlight import func as func
+from rushlight import io as io
 from rushlight import linalg as linalg
 from rushlight import masked as masked
+from rushlight import nn as nn
+from rushlight import optim as optim
 from rushlight import random as random
 from rushlight import return_types as _return_types
 from rushlight import return_types as return_types
 from rushlight import signal as signal
 from rushlight import special as special
 from rushlight import testing as testing
+from rushlight import utils as utils
 from rushlight import version as version
+from rushlight import vision as vision
 from rushlight.amp import GradScaler as GradScaler
 from rushlight.amp import autocast as autocast
 from rushlight.amp import get_autocast_dtype as get_autocast_dtype
@@ -149,6 +154,10 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the hyperbolic cosine, element by element."""
 def acosh_(input: Tensor) -> Tensor:
     """In-place version of :meth:`acosh`."""
+def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None]) -> Tensor:
+    """The last dimension of ``input``, (N, C, L) or (C, L), averaged to ``output_size`` elements."""
+def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+    """The largest elements of as many windows as ``output_size`` says over the last dimension."""
 def add(input: Tensor, other: Any, *old: Tensor, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Sum, element by element: ``input + alpha * other``."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -173,6 +182,10 @@ def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
     """Whether all elements are true (not zero), or all over the dimensions ``dim``."""
 def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
     """Whether all elements are close; see :func:`isclose`."""
+def alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
+    """:func:`nn.functional.alpha_dropout`."""
+def alpha_dropout_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """In-place version of :meth:`alpha_dropout`."""
 def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element over the dimensions ``dim``; equal ones share the gradient evenly."""
 def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -272,14 +285,20 @@ def atleast_3d(first: Tensor, second: Tensor, /, *tensors: Tensor) -> builtins.t
 @typing.overload
 def atleast_3d(tensors: typing.Sequence[Tensor], /) -> builtins.tuple[Tensor, ...]:
     """Vectors of n elements as (1, n, 1), matrices as (n, m, 1), others as they are."""
+def avg_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, *, out: Tensor | None = None) -> Tensor:
+    """The average of each window that slides over the last dimension."""
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: builtins.int | builtins.float | builtins.complex = 1, alpha: builtins.int | builtins.float | builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """beta·input + alpha·(batch1 @ batch2), for each matrix of the batches."""
 def bartlett_window(window_length: builtins.int, periodic: builtins.bool = True, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The triangular window; see :func:`rl.signal.windows.bartlett`."""
+def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: builtins.bool, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool) -> Tensor:
+    """:func:`nn.functional.batch_norm`, without a minimal size of the batch."""
 def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Ones with the probability that each element of ``input`` says (or ``p``), zeros otherwise."""
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A map linear in each of two inputs: y = x₁ᵀ·W·x₂ + b."""
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: builtins.int = 1) -> Tensor:
+    """:func:`nn.functional.binary_cross_entropy_with_logits`, the reduction as a number."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """How often each number 0, 1, 2, … occurs, or the sum of the ``weights`` of its occurrences."""
 def bitwise_and(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
@@ -327,6 +346,8 @@ def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 cfloat: _dtype
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of several matrices; the older name of :func:`linalg.multi_dot`."""
+def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
+    """The channels of (N, C, *), in ``groups`` one after the other, dealt out in turn."""
 def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """L with A = L·Lᴴ; the older form of :func:`linalg.cholesky`."""
 def cholesky_inverse(L: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -371,6 +392,22 @@ def conj_physical_(input: Tensor) -> Tensor:
     """In-place version of :meth:`conj_physical`."""
 def constant_pad_nd(input: Tensor, pad: Sequence[builtins.int], value: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
     """``value`` around the elements; a negative padding takes elements away."""
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.str | builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+    """The sums of products of a weight with the windows of a sequence; see :func:`conv2d`."""
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.str | builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+    """The sums of products of a weight with the windows of images."""
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.str | builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, groups: builtins.int = 1) -> Tensor:
+    """The sums of products of a weight with the windows of volumes; see :func:`conv2d`."""
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: builtins.int = 0) -> Tensor:
+    """A convolution of sequences stored as (time, batch, channels), padded on both ends."""
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+    """Multiples of a weight laid over each other to a sequence; see :func:`conv_transpose2d`."""
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+    """The gradient of :func:`conv2d` for its input: each element lays a multiple of the weight."""
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, output_padding: builtins.int | Sequence[builtins.int] = 0, groups: builtins.int = 1, dilation: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
+    """Multiples of a weight laid over each other to a volume; see :func:`conv_transpose2d`."""
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Sequence[builtins.int], dilation: Sequence[builtins.int], transposed: builtins.bool, output_padding: Sequence[builtins.int], groups: builtins.int) -> Tensor:
+    """A convolution, or a transposed one, of as many dimensions as the weight has beyond two."""
 def copysign(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The magnitude of ``input`` with the sign of ``other``, a tensor or number."""
 def corrcoef(input: Tensor) -> Tensor:
@@ -383,12 +420,18 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic cosine, element by element."""
 def cosh_(input: Tensor) -> Tensor:
     """In-place version of :meth:`cosh`."""
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor:
+    """:func:`nn.functional.cosine_embedding_loss`, the reduction as a number."""
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
+    """The cosine of the angle between vectors along ``dim``: x1 · x2 / (‖x1‖ ‖x2‖)."""
 def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, *, out: Tensor | None = None) -> Tensor:
     """How many elements are not zero, over the dimensions ``dim``."""
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """The covariances of variables (rows) over observations (columns)."""
 def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The vector product of 3-vectors along ``dim``: by default the first dimension of size 3."""
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[builtins.int], target_lengths: Tensor | Sequence[builtins.int], blank: builtins.int = 0, reduction: builtins.int = 1, zero_infinity: builtins.bool = False) -> Tensor:
+    """:func:`nn.functional.ctc_loss`, the reduction as a number."""
 def cummax(input: Tensor, dim: builtins.int, *, out: Any = None) -> _return_types.cummax:
     """The largest element so far along ``dim``, and its index."""
 def cummin(input: Tensor, dim: builtins.int, *, out: Any = None) -> _return_types.cummin:
@@ -436,6 +479,10 @@ def divide(input: Tensor, other: Any, *, rounding_mode: builtins.str | None = No
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of the products of two vectors: Σ aᵢ·bᵢ."""
 double: _dtype
+def dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
+    """:func:`nn.functional.dropout`."""
+def dropout_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """In-place version of :meth:`dropout`."""
 def dsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> builtins.tuple[Tensor, ...]:
     """Pieces behind each other: along dimension 2."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -444,6 +491,10 @@ def einsum(*args: Any) -> Tensor:
     """Sums of products by Einstein's convention."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: builtins.int | None = -1, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """The rows of ``weight`` at ``indices``: a table looked up."""
+def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2, scale_grad_by_freq: builtins.bool = False, mode: builtins.str = 'mean', sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
+    """The sum, mean or maximum of the rows of ``weight`` that each bag of numbers names."""
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: builtins.float, norm_type: builtins.float) -> Tensor:
+    """Scales the rows of ``input`` at ``indices`` down to ``max_norm`` if beyond it."""
 @typing.overload
 def empty(*size: builtins.int | Sequence[builtins.int], memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A tensor of the given sizes whose elements are whatever was in memory."""
@@ -486,6 +537,14 @@ def expm1_(input: Tensor) -> Tensor:
     """In-place version of :meth:`expm1`."""
 def eye(n: builtins.int, m: builtins.int | None = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Ones on the diagonal of an n × m matrix (n × n by default), zeros elsewhere."""
+def feature_alpha_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
+    """:func:`nn.functional.feature_alpha_dropout`."""
+def feature_alpha_dropout_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """In-place version of :meth:`feature_alpha_dropout`."""
+def feature_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:
+    """Dropout of whole channels (dimension 1)."""
+def feature_dropout_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """In-place version of :meth:`feature_dropout`."""
 def fill(input: Tensor, value: Any) -> Tensor:
     """A tensor of the shape of ``input`` with every element ``value``, a number or 0-d tensor."""
 def fill_(input: Tensor, value: Any, *, out: Tensor | None = None) -> Tensor:
@@ -545,6 +604,12 @@ def greater(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is greater than ``other``."""
 def greater_equal(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is at least ``other``."""
+def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True) -> Tensor:
+    """:func:`nn.functional.group_norm`."""
+def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
+    """A network of gated recurrent units: layers of :func:`gru_cell`."""
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of a gated recurrent unit."""
 def gt(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is greater than ``other``."""
 half: _dtype
@@ -556,6 +621,8 @@ def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None
     """Elements outside [-lambd, lambd], and 0 inside."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The step function: 0 below zero, 1 above it, and ``values`` at zero."""
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0, reduction: builtins.int = 1) -> Tensor:
+    """:func:`nn.functional.hinge_embedding_loss`, the reduction as a number."""
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
     """Counts of the elements in ``bins`` intervals of one width between ``min`` and ``max``."""
 def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
@@ -594,6 +661,8 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor
     """The entries of dimension ``dim`` at the positions in the vector ``index``."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a scalar multiplies."""
+def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: builtins.bool, momentum: builtins.float, eps: builtins.float, cudnn_enabled: builtins.bool) -> Tensor:
+    """:func:`nn.functional.instance_norm`."""
 int: _dtype
 def inverse(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of each matrix: A·A⁻¹ = 1."""
@@ -621,10 +690,14 @@ def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = 
     """The inverse of :func:`stft`: the signal whose pieces have these spectra, best in the mean."""
 def kaiser_window(window_length: builtins.int, periodic: builtins.bool = True, beta: builtins.float = 12.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """The Kaiser window; see :func:`rl.signal.windows.kaiser`."""
+def kl_div(input: Tensor, target: Tensor, reduction: builtins.int = 1, *, log_target: builtins.bool = False) -> Tensor:
+    """:func:`nn.functional.kl_div`, the reduction as a number."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: each element of ``input`` times all of ``other``, as blocks."""
 def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> _return_types.kthvalue:
     """The ``k``-th smallest element (from 1) of each line along ``dim``, and its index."""
+def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
+    """:func:`nn.functional.layer_norm`."""
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least common multiple, element by element."""
 def lcm_(input: Tensor, other: Tensor) -> Tensor:
@@ -647,6 +720,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """An affine map of the last dimension: y = x·Wᵀ + b."""
 def linspace(start: Tensor | builtins.complex, end: Tensor | builtins.complex, steps: builtins.int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """``steps`` numbers, evenly spaced, from ``start`` to ``end``, both included."""
+def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: builtins.bool | None = None, mmap: builtins.bool | None = None, **pickle_load_args: Any) -> Any:
+    """What a checkpoint holds: Rushlight's own, safetensors, ``.npy``/``.npz``, or PyTorch's."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The natural logarithm of each element."""
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -690,6 +765,10 @@ def logspace(start: Tensor | builtins.complex, end: Tensor | builtins.complex, s
 def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """log Σ exp(x) over the dimensions ``dim``, without overflow."""
 long: _dtype
+def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor, Tensor]:
+    """A long short-term memory: layers of :func:`lstm_cell`."""
+def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """One step of a long short-term memory: (h', c') from (h, c)."""
 def lt(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is less than ``other``."""
 @typing.overload
@@ -702,6 +781,8 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | Non
     """X with A·X = b; :func:`linalg.lu_solve` with its arguments in the older order."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> _return_types.lu_unpack:
     """P, L and U from what :func:`linalg.lu_factor` returns; empty where not asked for."""
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor:
+    """:func:`nn.functional.margin_ranking_loss`, the reduction as a number."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | builtins.float, *, out: Tensor | None = None) -> Tensor:
     """A copy whose elements are ``value`` where ``mask`` holds."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -723,6 +804,14 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out
 @typing.overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest element; along ``dim``, with its index; or of two tensors, element by element."""
+def max_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The largest element of each window that slides over the last dimension."""
+def max_pool1d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:
+    """:func:`max_pool1d` with ``return_indices=True``."""
+def max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The largest element of each window that slides over the last two dimensions."""
+def max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The largest element of each window that slides over the last three dimensions."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements, or NaN if one is."""
 def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
@@ -786,6 +875,14 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, lengt
     """The ``length`` elements from ``start`` on in dimension ``dim``."""
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
     """A copy of what ``narrow`` sees with the same arguments."""
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: builtins.bool, momentum: builtins.float, eps: builtins.float) -> builtins.tuple[Tensor, Tensor, Tensor]:
+    """:func:`batch_norm`, and in training the mean and ``1 / sqrt(variance + eps)`` of the batch."""
+def native_channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
+    """The channels of (N, C, *), in ``groups`` one after the other, dealt out in turn."""
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: builtins.int, C: builtins.int, HxW: builtins.int, group: builtins.int, eps: builtins.float) -> builtins.tuple[Tensor, Tensor, Tensor]:
+    """:func:`group_norm`, and the mean and ``1 / sqrt(variance + eps)`` of each group."""
+def native_layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None, bias: Tensor | None, eps: builtins.float) -> builtins.tuple[Tensor, Tensor, Tensor]:
+    """:func:`layer_norm`, and each row's mean and ``1 / sqrt(variance + eps)``."""
 def ne(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Where the elements differ."""
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -829,6 +926,8 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: builtins.bool = True,
     """Q·other, or other·Q if not ``left``, for reflections kept in ``input`` as ``geqrf`` does."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of two vectors' elements: yᵢⱼ = aᵢ·bⱼ."""
+def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor:
+    """The distances between vectors of the last dimension: the p-norm of x1 - x2 + eps."""
 def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> builtins.tuple[Tensor, Tensor, Tensor]:
     """Principal components: (U, S, V) of A (samples, features) less the mean of each feature."""
 def pdist(input: Tensor, p: builtins.float = 2) -> Tensor:
@@ -839,8 +938,14 @@ def permute_copy(input: Tensor, *order: builtins.int | Sequence[builtins.int], d
     """A copy of what ``permute`` sees with the same arguments."""
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15) -> Tensor:
     """The pseudo-inverse of each matrix; the older name of :func:`linalg.pinv`."""
+def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
+    """Channels turned into space: (*, C·r², H, W) becomes (*, C, H·r, W·r), r the factor."""
+def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
+    """Space turned into channels: (*, C, H·r, W·r) becomes (*, C·r², H, W), r the factor."""
 def poisson(input: Tensor, generator: _Generator | None = None, *, out: Tensor | None = None) -> Tensor:
     """Numbers from Poisson distributions whose rates are the elements of ``input``."""
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool, full: builtins.bool, eps: builtins.float, reduction: builtins.int) -> Tensor:
+    """:func:`nn.functional.poisson_nll_loss`, the reduction as a number."""
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex numbers with these moduli and angles."""
 def polygamma(n: builtins.int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -915,6 +1020,16 @@ def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: negatives are always computed here."""
 def result_type(tensor1: Any, tensor2: Any) -> _dtype:
     """The dtype of an arithmetic op on these tensors or numbers."""
+def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
+    """:func:`nn.functional.rms_norm`."""
+def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
+    """A recurrent network of layers h' = relu(x·W_ihᵀ + b_ih + h·W_hhᵀ + b_hh)."""
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of a recurrent network: h' = relu(x·W_ihᵀ + b_ih + h·W_hhᵀ + b_hh)."""
+def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
+    """A recurrent network of layers h' = tanh(x·W_ihᵀ + b_ih + h·W_hhᵀ + b_hh)."""
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of a recurrent network: h' = tanh(x·W_ihᵀ + b_ih + h·W_hhᵀ + b_hh)."""
 def roll(input: Tensor, shifts: builtins.int | Sequence[builtins.int], dims: builtins.int | Sequence[builtins.int] = ..., *, out: Tensor | None = None) -> Tensor:
     """The elements moved ``shifts`` places along ``dims``; those that fall off come in again."""
 def rot90(input: Tensor, k: builtins.int = 1, dims: Sequence[builtins.int] = ...) -> Tensor:
@@ -935,6 +1050,8 @@ def rsqrt_(input: Tensor) -> Tensor:
     """In-place version of :meth:`rsqrt`."""
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """The difference the other way round: ``other - alpha * input``."""
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: builtins.int = 2, _use_new_zipfile_serialization: builtins.bool = True) -> None:
+    """Saves tensors, numbers, text and containers of them, in full or not at all."""
 def scalar_tensor(s: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A 0-d tensor of the number ``s``, of the default dtype if none is given."""
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | builtins.float | None = None, *, value: builtins.float | None = None, reduce: builtins.str | None = None, out: Tensor | None = None) -> Tensor:
@@ -1074,6 +1191,8 @@ def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     """The lower triangle of matrices: the elements on and below a diagonal, zeros above."""
 def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """Row and column of every element of the lower triangle of a row × col matrix, by rows."""
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, reduction: builtins.int = 1) -> Tensor:
+    """:func:`nn.functional.triplet_margin_loss`, the reduction as a number."""
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices: the elements on and above a diagonal, zeros below."""
 def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
@@ -1144,7 +1263,7 @@ def xlogy(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * log(other)``, and 0 where input is 0 unless other is NaN."""
 def xlogy_(input: Tensor, other: Any) -> Tensor:
     """In-place version of :meth:`xlogy`."""
-def zero_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+def zero_(self: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Writes zero to every element."""
 @typing.overload
 def zeros(*size: builtins.int | Sequence[builtins.int], out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:

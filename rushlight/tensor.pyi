@@ -26,7 +26,7 @@ LEAF: builtins.str
 VIEW: builtins.str
 class Counter:
     value: builtins.int
-    site: builtins.str
+    site: builtins.tuple[builtins.str, builtins.int] | None
 
 class Size(builtins.tuple[builtins.int, ...]):
     def __add__(self, other: builtins.tuple[Any, ...]) -> Size: ...

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import rushlight as rl
+import rushlight.nn.functional
 from rushlight.ops import registry
 from rushlight.ops.base import Composite, Op
 from rushlight.ops.creation import Factory
@@ -27,7 +28,7 @@ from rushlight.typed import TypedTensor
 NOTHING = inspect.Parameter.empty
 PACKAGE = Path(rl.__file__).parent
 TENSOR = sys.modules["rushlight.tensor"]
-NAMESPACES = ("fft", "linalg", "masked", "signal.windows", "special")
+NAMESPACES = ("fft", "linalg", "masked", "nn.functional", "signal.windows", "special")
 OPERAND = "Tensor | builtins.complex | np.number[Any] | np.bool_ | np.ndarray"
 SYMBOLS = (
     *("add", "and", "div", "floordiv", "lshift", "matmul", "mod"),
@@ -345,9 +346,13 @@ def package_stub() -> Stub:
             for alias in node.names:
                 name = alias.asname or alias.name
                 imported.add(name)
-                if not name.startswith("_") or name == "__version__":
+                if node.module != "typing" and (name[0] != "_" or name == "__version__"):
                     stub.imports.add(f"from {node.module} import {alias.name} as {name}")
-    for name, value in sorted(vars(rl).items()):
+    own = dict(vars(rl))
+    stub.imports |= {f"from rushlight import {name} as {name}" for name in own["_PACKAGES"]}
+    for name in (*own["_FILE_FUNCTIONS"], *own["_NETWORK_FUNCTIONS"]):
+        own[name] = getattr(rl, name)  # loaded on demand
+    for name, value in sorted(own.items()):
         if name in imported or name.startswith("_") or isinstance(value, ModuleType):
             continue
         if isinstance(value, TypedTensor):

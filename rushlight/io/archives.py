@@ -77,7 +77,7 @@ class Archive:
         stored = np.frombuffer(self.data, np.uint8, info.file_size, start)
         if mapped:
             return stored
-        if zlib.crc32(stored) != info.CRC:
+        if zlib.crc32(stored.data) != info.CRC:
             raise CheckpointError(f"the member {name!r} is damaged: its checksum differs")
         return stored.copy()
 

@@ -159,9 +159,9 @@ class Writer:
         return self.numbers[start]
 
 
-LEAVES: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
+LEAVES: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (complex, "complex", lambda v: [repr(v.real), repr(v.imag)]),
-    ((bytes, bytearray), "bytes", lambda v: base64.b64encode(v).decode()),  # type: ignore[arg-type]
+    ((bytes, bytearray), "bytes", lambda v: base64.b64encode(v).decode()),
     (dtypes.dtype, "dtype", lambda v: v.name),
     (Device, "device", str),
     (slice, "slice", lambda v: [v.start, v.stop, v.step]),

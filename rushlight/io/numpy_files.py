@@ -28,7 +28,7 @@ def write(tensors: Any, file: BinaryIO) -> None:
                 f"an .npz file cannot hold {name!r}, a {type(t).__name__} {array.dtype}"
             )
         arrays[name] = array
-    np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez(file, allow_pickle=False, **arrays)
 
 
 def read(data: Any) -> Tensor:

@@ -57,7 +57,7 @@ def write(
     file.write(struct.pack("<Q", len(text)) + text)
     for name in order:
         array = np.ascontiguousarray(tensors[name]._array)
-        file.write(memoryview(array.reshape(-1).view(np.uint8)))
+        file.write(array.reshape(-1).view(np.uint8).data)
 
 
 def check(tensors: Any) -> None:

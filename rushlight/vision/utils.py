@@ -16,7 +16,7 @@ from rushlight.vision.pillow import pillow
 from rushlight.vision.png import png
 
 
-@no_grad
+@no_grad()
 def make_grid(
     tensor: Tensor | Sequence[Tensor],
     nrow: int = 8,
@@ -72,7 +72,7 @@ def scaled(image: Tensor, value_range: tuple[float, float] | None) -> Tensor:
     return (image.clamp(low, high) - low) / max(high - low, 1e-5)
 
 
-@no_grad
+@no_grad()
 def save_image(
     tensor: Tensor | Sequence[Tensor],
     fp: str | os.PathLike[str] | BinaryIO,

@@ -46,7 +46,8 @@ def make_dataset(
         )
     endings = (extensions,) if isinstance(extensions, str) else tuple(extensions or ())
     fits = is_valid_file or (lambda path: path.lower().endswith(endings))
-    found, empty = [], []
+    found: list[tuple[str, int]] = []
+    empty = []
     for name in sorted(class_to_idx):
         before = len(found)
         for folder, _, files in sorted(os.walk(os.path.join(directory, name), followlinks=True)):

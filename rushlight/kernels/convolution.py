@@ -31,7 +31,7 @@ from rushlight.kernels.windows import (
 )
 
 # Windows are gathered in blocks: large enough for BLAS to be quick, small enough for the cache.
-BLOCK = 1 << 20  # elements
+BLOCK = 1 << 21  # elements
 COLUMNS = 1024  # but not fewer columns than this
 NARROW = 256  # below as many places, the images of a block are joined
 

@@ -60,8 +60,8 @@ class Adadelta(Optimizer):
         rho, eps, u = group["rho"], group["eps"], state["acc_delta"]
         if group["weight_decay"] != 0:
             g = g + group["weight_decay"] * p
-        v = rho * state["square_avg"] + (1 - rho) * g * g
+        v = rho * state["square_avg"] + (1 - rho) * (g * g)
         d = (u + eps).sqrt() / (v + eps).sqrt() * g
-        u = rho * u + (1 - rho) * d * d
+        u = rho * u + (1 - rho) * (d * d)
         after = {"step": state["step"] + 1, "square_avg": v, "acc_delta": u}
         return p - group["lr"] * d, after

@@ -89,8 +89,8 @@ class Adam(Optimizer):
                 p = p * (1 - lr * group["weight_decay"])
             else:
                 g = g + group["weight_decay"] * p
-        m = state["exp_avg"].lerp(g, 1 - beta1)
-        v = beta2 * state["exp_avg_sq"] + (1 - beta2) * g * g
+        m = beta1 * state["exp_avg"] + (1 - beta1) * g
+        v = beta2 * state["exp_avg_sq"] + (1 - beta2) * (g * g)
         after = {"step": t, "exp_avg": m, "exp_avg_sq": v}
         if group["amsgrad"]:
             v = after["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(v)

@@ -60,7 +60,7 @@ class Adamax(Optimizer):
         (beta1, beta2), t = group["betas"], state["step"] + 1
         if group["weight_decay"] != 0:
             g = g + group["weight_decay"] * p
-        m = state["exp_avg"].lerp(g, 1 - beta1)
+        m = beta1 * state["exp_avg"] + (1 - beta1) * g
         u = (beta2 * state["exp_inf"]).maximum(g.abs() + group["eps"])
         rate = group["lr"] / (1 - beta1**t)
         return p - rate * m / u, {"step": t, "exp_avg": m, "exp_inf": u}

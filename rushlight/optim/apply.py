@@ -82,7 +82,7 @@ def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]
             for k, value in numbers.items():
                 state[k]._array[...] = value
             for t in (parameter, *[state[k] for k in after]):
-                writes = counter(t)
+                writes = t._counter or counter(t)
                 writes.value += 1
                 writes.site = site
 

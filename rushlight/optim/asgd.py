@@ -65,6 +65,6 @@ class ASGD(Optimizer):
         if group["weight_decay"] != 0:
             g = g + group["weight_decay"] * p
         p = (1 - lambd * eta) * p - eta * g
-        a = p if mu == 1 else a.lerp(p, mu)
+        a = p if mu == 1 else a + mu * (p - a)
         eta = lr / (1 + lambd * lr * t) ** group["alpha"]
         return p, {"step": t, "eta": eta, "mu": 1 / max(1, t - group["t0"]), "ax": a}

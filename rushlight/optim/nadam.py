@@ -78,8 +78,8 @@ class NAdam(Optimizer):
             beta1 * (1 - 0.5 * 0.96 ** (s * group["momentum_decay"])) for s in (t, t + 1)
         ]
         product = state["mu_product"] * mu
-        m = state["exp_avg"].lerp(g, 1 - beta1)
-        v = beta2 * state["exp_avg_sq"] + (1 - beta2) * g * g
+        m = beta1 * state["exp_avg"] + (1 - beta1) * g
+        v = beta2 * state["exp_avg_sq"] + (1 - beta2) * (g * g)
         correction = (1 - beta2**t) ** 0.5
         ahead = (1 - mu) / (1 - product) * g + mu_next / (1 - product * mu_next) * m
         p = p - lr * correction * ahead / (v.sqrt() + group["eps"] * correction)

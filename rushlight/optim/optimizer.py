@@ -137,7 +137,7 @@ class Optimizer:
         """The parameter and its state after a step with gradient ``g``: a pure function.
 
         An elementwise one is not only called with tensors but with stand-ins that have their
-        arithmetic, ``sqrt``, ``abs``, ``maximum`` and ``lerp``.
+        arithmetic, ``sqrt``, ``abs`` and ``maximum``.
         """
         raise NotImplementedError
 

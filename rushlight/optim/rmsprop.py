@@ -71,10 +71,10 @@ class RMSprop(Optimizer):
         alpha, momentum = group["alpha"], group["momentum"]
         if group["weight_decay"] != 0:
             g = g + group["weight_decay"] * p
-        v = alpha * state["square_avg"] + (1 - alpha) * g * g
+        v = alpha * state["square_avg"] + (1 - alpha) * (g * g)
         after = {"step": state["step"] + 1, "square_avg": v}
         if group["centered"]:
-            mean = after["grad_avg"] = state["grad_avg"].lerp(g, 1 - alpha)
+            mean = after["grad_avg"] = alpha * state["grad_avg"] + (1 - alpha) * g
             v = v - mean * mean
         d = g / (v.sqrt() + group["eps"])
         if momentum > 0:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-PIECE = 1 << 16
+PIECE = 1 << 17
 """Elements of a piece: enough work for a NumPy call, and yet all its operands fit the cache."""
 
 NUMBER = -1  # stands for an operand that is a number, in the order of a recording's numbers
@@ -98,10 +98,6 @@ class Lane:
 
     def maximum(self, other: Lane) -> Lane:
         return self.recording.add(maximum, self, other)
-
-    def lerp(self, end: Lane, weight: float) -> Lane:
-        """``self + weight · (end − self)``."""
-        return self + (end - self) * weight
 
 
 def maximum(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:

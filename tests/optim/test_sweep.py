@@ -80,8 +80,8 @@ def test_random_formulas(seed: int) -> None:
 def test_adam_needs_no_more_than_two_scratch_rows() -> None:
     recording = Recording(4)
     p, g, m, v = recording.lanes
-    m = m.lerp(g, 0.1)
-    v = 0.999 * v + 0.001 * g * g
+    m = 0.9 * m + 0.1 * g
+    v = 0.999 * v + 0.001 * (g * g)
     sweep = recording.sweep([p - 0.01 * m / (v.sqrt() + 1e-8), None, m, v])
     assert sweep.plan.scratch == 2
     assert len(sweep.plan.steps) == 12

@@ -42,10 +42,15 @@ def blocks(batch: tuple[int, ...], rows: int, columns: int) -> Iterator[tuple[Pl
 
 def laid_out_as(x: Array, shape: tuple[int, ...]) -> Array:
     """An empty array of ``shape`` whose dimensions lie in memory in the order of those of ``x``."""
-    if x.ndim != len(shape):
+    if x.flags.c_contiguous or x.ndim != len(shape):
         return np.empty(shape, x.dtype)
-    order = np.argsort(x.strides, kind="stable")[::-1]
-    return np.empty([shape[d] for d in order], x.dtype).transpose(np.argsort(order))
+    order = sorted(range(x.ndim), key=lambda d: -x.strides[d])
+    y = np.empty([shape[d] for d in order], x.dtype)
+    return y.transpose([order.index(d) for d in range(x.ndim)])
+
+
+def broadcast(x: Array | None, shape: tuple[int, ...]) -> Any:
+    return x if x is None or x.shape == shape else np.broadcast_to(x, shape)
 
 
 def spread(
@@ -53,8 +58,14 @@ def spread(
 ) -> list[Any]:
     """Views of all arrays with one batch."""
     weights = (*batch, q.shape[-2], k.shape[-2])
-    matrices = [np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v)]
-    return matrices + [None if x is None else np.broadcast_to(x, weights) for x in (bias, noise)]
+    matrices = [broadcast(x, (*batch, *x.shape[-2:])) for x in (q, k, v)]
+    return [*matrices, broadcast(bias, weights), broadcast(noise, weights)]
+
+
+def batch_of(q: Array, k: Array, v: Array) -> tuple[int, ...]:
+    """The shape before the matrices, broadcast."""
+    a, b, c = q.shape[:-2], k.shape[:-2], v.shape[:-2]
+    return a if a == b == c else np.broadcast_shapes(a, b, c)
 
 
 def scores(q: Array, k: Array, bias: Array | None, scale: float, out: Array | None = None) -> Array:
@@ -79,7 +90,7 @@ def attention(
     For the gradient: the largest score of each row, the sum of its exp(score - largest), and, if
     they are to be kept, all exp(score - largest).
     """
-    batch = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    batch = batch_of(q, k, v)
     rows, columns = q.shape[-2], k.shape[-2]
     y = laid_out_as(q, (*batch, rows, v.shape[-1]))
     tops, totals = np.empty((2, *batch, rows, 1), q.dtype)

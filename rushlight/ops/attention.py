@@ -56,10 +56,11 @@ class Attention(Fused):
 attention = registry["attention"]
 
 
-def check_operands(q: Any, k: Any, v: Any) -> None:
+def check_operands(query: Any, key: Any, value: Any) -> None:
     """An error unless the shapes and dtypes of queries, keys and values fit."""
-    for position, (name, t) in enumerate((("query", q), ("key", k), ("value", v)), 1):
+    for position, (name, t) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         need_tensor(NAME, t, name, position)
+    q, k, v = query._array, key._array, value._array
     if min(q.ndim, k.ndim, v.ndim) < 2:
         raise RuntimeError(
             "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: "
@@ -68,18 +69,24 @@ def check_operands(q: Any, k: Any, v: Any) -> None:
     if not q.dtype is k.dtype is v.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
-            f"{q.dtype} key.dtype: {k.dtype} and value.dtype: {v.dtype} instead."
+            f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead."
         )
-    if not q.is_floating_point():
-        raise RuntimeError(f"{NAME}: expected a floating-point dtype, but found {q.dtype}")
-    weights = (*q.shape[:-1], k.shape[-2])
-    for left, right in ((q.shape, (*k.shape[:-2], k.shape[-1], k.shape[-2])), (weights, v.shape)):
+    if not query.is_floating_point():
+        raise RuntimeError(f"{NAME}: expected a floating-point dtype, but found {query.dtype}")
+    check_product(q.shape, (*k.shape[:-2], k.shape[-1], k.shape[-2]))
+    check_product((*q.shape[:-1], k.shape[-2]), v.shape)
+
+
+def check_product(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """An error unless matrices of these shapes can be multiplied."""
+    fits = left[-1] == right[-2]
+    if fits and left[:-2] != right[:-2]:
         try:
             np.broadcast_shapes(left[:-2], right[:-2])
         except ValueError:
-            raise batch_error(tuple(left), tuple(right)) from None
-        if left[-1] != right[-2]:
-            raise batch_error(tuple(left), tuple(right))
+            fits = False
+    if not fits:
+        raise batch_error(left, right)
 
 
 def added_mask(mask: Tensor | None, q: Tensor, is_causal: bool, columns: int) -> Tensor | None:
@@ -194,7 +201,7 @@ def scaled_dot_product_attention(
 
 def batch_of(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> tuple[int, ...]:
     """The shape before the last two dimensions of the weights."""
-    batch = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    batch = kernels.batch_of(q._array, k._array, v._array)
     if bias is None:
         return batch
     weights = (*batch, q.shape[-2], k.shape[-2])

@@ -4,6 +4,8 @@ WORKERS ?= 2
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
+# Test workers share the cores: a pool of BLAS threads in each would only stand in each other's way.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -18,13 +20,13 @@ demo: $(VENV)/ready ## a LeNet learns handwritten digits
 	$(BIN)/python examples/digits.py
 
 test: $(VENV)/ready ## the tests and the examples in the documentation strings
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
 
 test-peers: $(PEERS)/ready ## the comparisons with PyTorch
-	$(PEERS)/bin/python -m pytest -n $(WORKERS) -m "peers and not slow"
+	$(ONE_THREAD) $(PEERS)/bin/python -m pytest -n $(WORKERS) -m "peers and not slow"
 
 test-slow: $(PEERS)/ready ## the tests that take longer
-	$(PEERS)/bin/python -m pytest -n $(WORKERS) -m slow
+	$(ONE_THREAD) $(PEERS)/bin/python -m pytest -n $(WORKERS) -m slow
 
 lint: $(VENV)/ready ## formatting, rules, types, import direction, stubs
 	$(BIN)/ruff format --check .

@@ -14,6 +14,7 @@ from rushlight.kernels.indices import along, first_outside, places, within
 from rushlight.kernels.summation import ROW, add_up
 
 ADD: Any = np.add
+NARROW = 32  # classes up to which rows are compared column by column
 
 
 def class_dim(ndim: int) -> int:
@@ -99,7 +100,7 @@ def cross_entropy(
     dim = class_dim(x.ndim)
     classes = x.shape[dim]
     labels, ignored = checked_labels(target.reshape(-1), classes, ignore_index)
-    slope = np.subtract(x, np.maximum.reduce(x, dim, keepdims=True, initial=-np.inf), order="C")
+    slope = np.subtract(x, largest(x, dim), order="C")
     flat, spots = slope.reshape(-1), places_of(labels, slope.shape)
     losses = np.negative(flat.take(spots))
     if smoothing:
@@ -116,8 +117,15 @@ def cross_entropy(
     return (loss.reshape(target.shape) if reduction == "none" else loss), slope
 
 
+def largest(x: np.ndarray, dim: int) -> np.ndarray:
+    """The maximum over the classes, which stay as size 1; -inf if there are none."""
+    if x.ndim == 2 and 0 < x.shape[1] <= NARROW:  # NumPy takes long for each short row
+        return np.maximum.reduce(np.ascontiguousarray(x.T), 0)[:, None]
+    return np.maximum.reduce(x, dim, keepdims=True, initial=-np.inf)
+
+
 def sum_classes(x: np.ndarray, dim: int) -> np.ndarray:
     """The sum over the classes, which stay as size 1."""
     if x.ndim == 2 and x.shape[1] <= ROW:
-        return (x @ np.ones(x.shape[1], x.dtype)).reshape(-1, 1)
+        return (x @ np.ones(x.shape[1], x.dtype))[:, None]
     return add_up(x, (dim,), True)

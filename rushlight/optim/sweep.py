@@ -61,6 +61,7 @@ class Lane:
     """
 
     __slots__ = ("index", "recording")
+    __array_ufunc__ = None  # NumPy's numbers leave arithmetic with lanes to the lanes
 
     def __init__(self, recording: Recording, index: int) -> None:
         self.recording, self.index = recording, index
@@ -211,7 +212,7 @@ def as_row(array: NDArray[Any], dtype: np.dtype) -> NDArray[Any]:
     >>> as_row(np.array([[1 + 2j]]), np.dtype(float))
     array([1., 2.])
     """
-    row = array.reshape(-1)
+    row = np.ascontiguousarray(array).reshape(-1)
     if row.dtype.kind == "c":
         row = row.view(row.real.dtype)
     return row.astype(dtype, copy=False)

@@ -111,7 +111,7 @@ def test_layouts_and_types(dtype: Any) -> None:
     p, g = recording.lanes
     sweep = recording.sweep([p - 0.5 * g, None])
     base = (np.arange(24).reshape(4, 6) * (1 + (1j if dtype is np.complex64 else 0))).astype(dtype)
-    for view in (lambda a: a, lambda a: a.T, lambda a: a[::2, 1::2]):
+    for view in (lambda a: a, lambda a: a.T, lambda a: a[::2, 1::2], lambda a: a[:, 1]):
         x, y = view(base.copy()), view(base.copy() + 1)
         expected = x - (0.5 * y).astype(dtype)
         sweep.run([[x, y]], np.dtype(np.float32))
@@ -122,3 +122,10 @@ def test_a_factor_of_one_costs_nothing() -> None:
     (p,) = Recording(1).lanes
     assert 1 * p is p
     assert isinstance(p * 1.0, Lane)
+
+
+def test_numbers_of_numpy() -> None:
+    (p,) = (recording := Recording(1)).lanes
+    x = np.ones(2, np.float32)
+    recording.sweep([np.float32(0.5) * p + np.float64(1)]).run([[x]], x.dtype)
+    assert x.tolist() == [1.5, 1.5]

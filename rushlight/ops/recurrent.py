@@ -207,7 +207,7 @@ def lstm_cell(
 
     >>> x, h, c = rl.ones(1, 2), rl.zeros(1, 1), rl.zeros(1, 1)
     >>> rl.lstm_cell(x, (h, c), rl.ones(4, 2), rl.ones(4, 1))
-    (tensor([[0.6082]]), tensor([[0.8491]]))
+    (tensor([[0.6083]]), tensor([[0.8491]]))
     """
     h, c = one_step(LSTM, "lstm_cell", input, hx, w_ih, w_hh, b_ih, b_hh)
     return h, c

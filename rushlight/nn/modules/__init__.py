@@ -22,5 +22,6 @@ from rushlight.nn.modules.pixelshuffle import *
 from rushlight.nn.modules.pooling import *
 from rushlight.nn.modules.rnn import *
 from rushlight.nn.modules.sparse import *
+from rushlight.nn.modules.transformer import *
 from rushlight.nn.modules.upsampling import *
 from rushlight.nn.modules.utils import *

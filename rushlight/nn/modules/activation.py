@@ -32,3 +32,4 @@ from rushlight.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from rushlight.nn.attention import MultiheadAttention

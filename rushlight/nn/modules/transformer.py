@@ -1,0 +1,11 @@
+"""Transformers."""
+
+# ruff: noqa: F401
+
+from rushlight.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)

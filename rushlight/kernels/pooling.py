@@ -67,60 +67,89 @@ def parts(w: Window) -> tuple[tuple[int, slice, slice], ...]:
     return tuple(sorted(found, key=lambda part: part[1] != slice(0, w.count)))
 
 
+@functools.lru_cache(1024)
+def kind_of(windows: Windows) -> str:
+    """``"single"`` windows (one in each plane), ``"disjoint"`` or ``"overlapping"`` ones."""
+    if all([w.count == 1 and parts(w) for w in windows]):
+        return "single"
+    return "disjoint" if all([w.is_disjoint for w in windows]) else "overlapping"
+
+
 def fold(ufunc: Any, x: np.ndarray, windows: Windows, empty: Any) -> np.ndarray:
     """``ufunc`` over the elements of each window; ``empty`` is what it makes of none."""
-    if not all([w.is_disjoint for w in windows]):
+    kind = kind_of(windows)
+    if kind == "overlapping":
         return _fold_in_cells(ufunc, x, windows, empty, False)[0]
+    if kind == "single":
+        dims = tuple(range(-len(windows), 0))
+        return ufunc.reduce(x[(..., *map(_only, windows))], dims, keepdims=True, initial=empty)
     y = x
-    for dim, w in enumerate(windows, x.ndim - len(windows)):
+    for dim, w in enumerate(windows, -len(windows)):
         if not w.is_trivial:
             y = _fold_along(ufunc, y, dim, w, empty)
     return y.copy() if y is x else y
 
 
 def _fold_along(ufunc: Any, x: np.ndarray, dim: int, w: Window, empty: Any) -> np.ndarray:
-    before = (slice(None),) * dim
-    if w.count == 1:
-        return ufunc.reduce(x[(*before, _only(w))], dim, keepdims=True, initial=empty)
-    steps = parts(w)
-    everywhere = [elements for _, results, elements in steps if results == slice(0, w.count)][:2]
+    everywhere, elsewhere = _slices(w, dim)
     if everywhere:
-        first, *second = [x[(*before, elements)] for elements in everywhere]
-        y = ufunc(first, *second) if second else first.copy()
+        y = ufunc(x[everywhere[0]], x[everywhere[1]]) if everywhere[1:] else x[everywhere[0]].copy()
     else:
-        y = np.full((*x.shape[:dim], w.count, *x.shape[dim + 1 :]), empty, x.dtype)
-    for _, results, elements in steps[len(everywhere) :]:
-        target = y[(*before, results)]
-        ufunc(target, x[(*before, elements)], out=target)
+        shape = list(x.shape)
+        shape[dim] = w.count
+        y = np.full(shape, empty, x.dtype)
+    for results, elements in elsewhere:
+        target = y[results]
+        ufunc(target, x[elements], out=target)
     return y
+
+
+@functools.lru_cache(1024)
+def _slices(w: Window, dim: int) -> tuple[list[Any], list[tuple[Any, Any]]]:
+    """The keys of :func:`parts` along ``dim``, counted from the end.
+
+    First the elements of two positions that every result has, if there are such; then the results
+    and elements of all others.
+    """
+    after = (slice(None),) * (-1 - dim)
+    keys = [((..., results, *after), (..., elements, *after)) for _, results, elements in parts(w)]
+    whole = [
+        key
+        for (_, results, _), (_, key) in zip(parts(w), keys, strict=True)
+        if results == slice(0, w.count)
+    ][:2]
+    return whole, keys[len(whole) :]
 
 
 def _only(w: Window) -> slice:
     """The elements of a window that does not slide."""
     starts = [elements.start for _, _, elements in parts(w)]
-    return slice(starts[0], starts[-1] + 1, w.dilation) if starts else slice(0)
+    return slice(starts[0], starts[-1] + 1, w.dilation)
 
 
 def spread(y: np.ndarray, windows: Windows) -> np.ndarray:
     """Each result added to all elements of its window: the transpose of folding by addition."""
+    if kind_of(windows) == "single":
+        x = np.zeros((*y.shape[: y.ndim - len(windows)], *[w.length for w in windows]), y.dtype)
+        x[(..., *map(_only, windows))] = y
+        return x
     x = y
-    for dim, w in reversed(list(enumerate(windows, y.ndim - len(windows)))):
-        if not w.is_trivial:
-            x = _spread_along(x, dim, w)
+    for dim in range(-1, -1 - len(windows), -1):
+        if not windows[dim].is_trivial:
+            x = _spread_along(x, dim, windows[dim])
     return x.copy() if x is y else x
 
 
 def _spread_along(y: np.ndarray, dim: int, w: Window) -> np.ndarray:
-    before = (slice(None),) * dim
-    x = np.zeros((*y.shape[:dim], w.length, *y.shape[dim + 1 :]), y.dtype)
-    if w.count == 1:
-        x[(*before, _only(w))] = y
-        return x
-    for _, results, elements in parts(w):
+    shape = list(y.shape)
+    shape[dim] = w.length
+    x = np.zeros(shape, y.dtype)
+    everywhere, elsewhere = _slices(w, dim)
+    for results, elements in [(..., elements) for elements in everywhere] + elsewhere:
         if w.is_disjoint:
-            x[(*before, elements)] = y[(*before, results)]
+            x[elements] = y[results]
         else:
-            x[(*before, elements)] += y[(*before, results)]
+            x[elements] += y[results]
     return x
 
 
@@ -129,13 +158,13 @@ def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np
 
     Of several equal ones it is the first; NaN counts as the largest, and the last NaN is taken.
     """
-    if not all([w.is_disjoint for w in windows]):
+    kind = kind_of(windows)
+    if kind == "overlapping":
         y, number = _fold_in_cells(np.maximum, x, windows, empty, True)
         index = _placed(number, windows)
     else:
         y = fold(np.maximum, x, windows, empty)
-        single = all([w.count == 1 and parts(w) for w in windows])
-        index = _place_in_one(x, windows) if single else _place_in_each(x, y, windows)
+        index = _place_in_one(x, windows) if kind == "single" else _place_in_each(x, y, windows)
     unordered = np.isnan(y)
     if unordered.any():
         plane = x.shape[x.ndim - len(windows) :]
@@ -160,17 +189,26 @@ def _place_in_each(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray
     """The places of the largest elements ``y``: the first position of the window that holds it."""
     first = np.full(y.shape, _nowhere(windows))
     missed = np.empty(y.shape, bool)
-    for steps in itertools.product(*map(parts, windows)):
-        number = 0
-        for (k, _, _), w in zip(steps, windows, strict=True):
-            number = number * w.size + k
+    for number, results, elements in _positions(windows):
         missed.fill(True)
-        results, elements = (..., *[s[1] for s in steps]), (..., *[s[2] for s in steps])
         np.not_equal(x[elements], y[results], out=missed[results])
         _note(first, number, missed)
     return _placed(first, windows)
 
 
+@functools.lru_cache(256)
+def _positions(windows: Windows) -> list[tuple[int, Any, Any]]:
+    """:func:`parts` of windows over a plane, their positions numbered row by row."""
+    found = []
+    for steps in itertools.product(*map(parts, windows)):
+        number = 0
+        for (k, _, _), w in zip(steps, windows, strict=True):
+            number = number * w.size + k
+        found.append((number, (..., *[s[1] for s in steps]), (..., *[s[2] for s in steps])))
+    return found
+
+
+@functools.lru_cache(256)
 def _nowhere(windows: Windows) -> Any:
     """What is larger than the numbers of all positions in a window, in a type that holds them."""
     kind = np.min_scalar_type(math.prod([w.size for w in windows]))
@@ -290,7 +328,7 @@ def _number_cells(
 
 
 @functools.lru_cache(256)
-def holdings(windows: Windows, with_padding: bool) -> np.ndarray:
+def holdings(windows: Windows, with_padding: bool, kind: np.dtype) -> np.ndarray:
     """How many elements each window holds, or one number if all hold as many.
 
     Padding counts or not; what a window reaches beyond the padding never does.
@@ -303,7 +341,7 @@ def holdings(windows: Windows, with_padding: bool) -> np.ndarray:
             begin, end = np.maximum(begin, 0), np.minimum(end, w.length)
         total = np.multiply.outer(total, end - begin)
     first = total.reshape(-1)[:1].reshape(())
-    return first if (total == first).all() else total
+    return (first if (total == first).all() else total).astype(kind)
 
 
 def pick(x: np.ndarray, index: np.ndarray, rank: int) -> np.ndarray:

@@ -39,9 +39,10 @@ spread_average = registry["spread_average"].call
 
 def shares(x: np.ndarray, windows: Windows, padded: bool, divisor: int | None) -> np.ndarray:
     """``x`` divided by ``divisor``, else by how many elements its windows hold."""
-    n = kernels.holdings(windows, padded) if divisor is None else np.asarray(divisor)
-    if x.dtype.kind == "f":
-        return x / n.astype(x.dtype)
+    kind = x.dtype
+    n = kernels.holdings(windows, padded, kind) if divisor is None else np.array(divisor, kind)
+    if kind.kind == "f":
+        return x / n
     quotient = np.abs(x) // np.abs(n)
     return np.where((x < 0) == (n < 0), quotient, -quotient)
 

@@ -110,9 +110,11 @@ def table(workers: list[Worker]) -> list[str]:
         best = measure(workers, name)
         ratio = best["rushlight"] / min(best[p] for p in peers) if peers else float("nan")
         times = " | ".join(micro(best[p]) for p in peers)
-        mark = "met" if ratio <= goal else "missed"
+        wanted, mark = "–", "recorded"
+        if goal is not None:
+            wanted, mark = f"≤ {goal}", "met" if ratio <= goal else "missed"
         rows.append(
-            f"| {name} | {micro(best['rushlight'])} | {times} | {ratio:.2f} | ≤ {goal} | {mark} |"
+            f"| {name} | {micro(best['rushlight'])} | {times} | {ratio:.2f} | {wanted} | {mark} |"
         )
     return rows
 

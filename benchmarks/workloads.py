@@ -89,7 +89,40 @@ def adam_step(lib: Any) -> Callable[[], Any]:
     return lib.optim.Adam(params).step
 
 
-WORKLOADS: dict[str, tuple[Callable[[Any], Callable[[], Any]], float]] = {
+def lenet(lib: Any) -> Callable[[], Any]:
+    """A training step of LeNet-5 on 64 images of 28×28, with SGD."""
+    nn = lib.nn
+    lib.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+    )
+    x, y = lib.randn(64, 1, 28, 28), lib.randint(0, 10, (64,))
+    return training_step(lib, model, lambda: nn.functional.cross_entropy(model(x), y))
+
+
+def lstm(lib: Any) -> Callable[[], Any]:
+    """A training step of an LSTM, 64 inputs to 256 units, on 64 steps of 32 sequences."""
+    nn = lib.nn
+    lib.manual_seed(0)
+    model = nn.LSTM(64, 256)
+    x = lib.randn(64, 32, 64)
+    return training_step(lib, model, lambda: model(x)[0].square().mean())
+
+
+def training_step(lib: Any, model: Any, loss: Callable[[], Any]) -> Callable[[], Any]:
+    optimizer = lib.optim.SGD(model.parameters(), lr=0.01)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return step
+
+
+WORKLOADS: dict[str, tuple[Callable[[Any], Callable[[], Any]], float | None]] = {
     "a + b on 4×4": (small_add, 0.75),
     "20 small ops, forward + backward": (twenty_ops, 0.5),
     "two-layer net, eager step": (two_layer_net, 0.7),
@@ -98,5 +131,7 @@ WORKLOADS: dict[str, tuple[Callable[[Any], Callable[[], Any]], float]] = {
     "the same, 2 workers": (partial(epoch_of_tensors, workers=2), 1.0),
     "60,000 samples of a Python dataset": (partial(epoch_of_samples, workers=0), 1.0),
     "these, 2 workers": (partial(epoch_of_samples, workers=2), 1.0),
+    "LeNet batch 64, training step": (lenet, None),
+    "LSTM 32×64, 64→256, training step": (lstm, None),
 }
-"""Name → (workload, goal: our time over the best peer's)."""
+"""Name → (workload, goal: our time over the best peer's; None: its goal needs the compiler)."""

@@ -36,11 +36,16 @@ class LogisticLoss(Op):
             return loss.astype(x.dtype), slope
         e = np.exp(-np.abs(x))
         losses = log1p_fraction(e) + (at_least(x, np.zeros((), x.dtype)) - x * t)
-        tanh = np.copysign((1 - e) / (1 + e), x)  # of x / 2
-        slope = (tanh + 1) / 2 - t
+        slope = np.asarray(1 - e)
+        slope /= 1 + e
+        np.copysign(slope, x, slope)  # tanh(x / 2), which is 2 sigmoid(x) - 1
+        slope += 1
+        slope *= 0.5
+        slope -= t
         if share is None:
             return losses, slope
-        return add_up(losses) * x.dtype.type(share), slope * x.dtype.type(share)
+        slope *= share
+        return add_up(losses) * x.dtype.type(share), slope
 
     def vjp_x(self, g, y, x, t, *, share):
         return logistic_slope(g, y[1], x, t, 1 if share is None else share)

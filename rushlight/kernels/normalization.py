@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rushlight.kernels.summation import ROW, add_up
+from rushlight.kernels.row_sums import total, total_of_products
 
 Array = NDArray[Any]
 Dims = tuple[int, ...]
@@ -47,26 +46,25 @@ def standardize_backward(
     ``r * (h - mean(h) - z * mean(h * z))``.
     """
     z, _, variance = centered(x, dims, center)
-    scale = 1 / np.sqrt(variance + x.dtype.type(eps))
-    z = np.multiply(z, scale, z if center else None)
-    share = scale * x.dtype.type(variance.size / max(x.size, 1))
+    r = 1 / np.sqrt(variance + x.dtype.type(eps))
+    share = x.dtype.type(variance.size / max(x.size, 1))
     if weight is None:
-        first, second, sums = total(g, dims), total(g * z, dims), ()
-        y = g * scale
+        y, sums = g * r, ()
+        first, second = total(g, dims), total_of_products(g, z, dims) * r
     else:
         weight = weight.reshape((1,) * (x.ndim - weight.ndim) + weight.shape)
         alike = tuple([d for d in range(x.ndim) if weight.shape[d] == 1])
         inner = tuple([d for d in dims if d in alike])
         rest = tuple([d for d in dims if d not in alike])
-        first, second = total(g, inner), total(g * z, inner)
+        y = g * (r * weight) if inner else g * weight * r
+        first, second = total(g, inner), total_of_products(g, z, inner)
+        second *= r
         sums = total(second, alike), total(first, alike)
-        first, second = first * weight, second * weight
-        y = g * (scale * weight) if inner else first * scale
-        first, second = total(first, rest), total(second, rest)
-    z *= second * share
-    y -= z
+        first = total_of_products(first, weight, rest)
+        second = total_of_products(second, weight, rest)
+    y -= np.multiply(z, second * (r * r * share), z if center else None)
     if center:
-        y -= first * share
+        y -= first * (r * share)
     return (y, *sums)
 
 
@@ -75,10 +73,9 @@ def centered(x: Array, dims: Dims, center: bool) -> tuple[Array, Array, Array]:
     mean = None
     if center:
         mean = total(x, dims)
-        share = x.dtype.type(mean.size / max(x.size, 1))
-        mean = mean * share
+        mean = mean * x.dtype.type(mean.size / max(x.size, 1))
         x = x - mean
-    variance = total_of_squares(x, dims)
+    variance = total_of_products(x, x, dims)
     variance = variance * x.dtype.type(variance.size / max(x.size, 1))
     return x, np.zeros_like(variance) if mean is None else mean, variance
 
@@ -87,22 +84,5 @@ def factors(scale: Array, weight: Array | None, size: int) -> list[Array]:
     """``scale`` and ``weight``, as one factor if that is much smaller than ``size``."""
     if weight is None:
         return [scale]
-    shape = np.broadcast_shapes(scale.shape, weight.shape)
-    return [scale * weight] if math.prod(shape) * LARGER <= size else [scale, weight]
-
-
-def total(x: Array, dims: Dims) -> Array:
-    """The sum over ``dims``, which stay with size 1; ``x`` itself if there are none."""
-    last = x.ndim - 1
-    if last in dims and x.shape[last] <= ROW:
-        x = np.einsum("...i->...", x)[..., None]
-        dims = tuple([d for d in dims if d != last])
-    return add_up(x, dims, keepdim=True) if dims else x
-
-
-def total_of_squares(x: Array, dims: Dims) -> Array:
-    """``total(x * x, dims)``."""
-    last = x.ndim - 1
-    if last in dims and x.shape[last] <= ROW:
-        return total(np.vecdot(x, x)[..., None], tuple([d for d in dims if d != last]))
-    return total(x * x, dims)
+    merged = np.broadcast(scale, weight).size * LARGER <= size
+    return [scale * weight] if merged else [scale, weight]

@@ -13,8 +13,8 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import edge
 from rushlight.kernels import special as kernels
 from rushlight.kernels.activation import elu
+from rushlight.kernels.row_sums import total
 from rushlight.kernels.select import at_least, choose
-from rushlight.kernels.summation import add_up
 from rushlight.ops.base import (
     Op,
     alias,
@@ -72,6 +72,11 @@ def tied(g: Any, x: Any) -> Any:
 
 
 tie = registry["tie"].call
+
+
+def either(mask: Any, a: Any, b: Any) -> Any:
+    """``a`` where ``mask`` holds, else ``b``: of tensors or arrays."""
+    return ops.where(mask, a, b) if isinstance(a, Tensor) else choose(mask, a, b)
 
 
 class Relu(Unary):
@@ -167,7 +172,7 @@ class Softmax(Formula):
     def eager(self, x, *, dim):
         y = above_maximum(x, dim)
         np.exp(y, y)
-        y /= add_up(y, dim, keepdim=True)
+        y /= total(y, dim)
         return y
 
     def vjp(self, g, y, _x, *, dim):
@@ -194,7 +199,7 @@ class LogSoftmax(Formula):
 
     def eager(self, x, *, dim):
         y = above_maximum(x, dim)
-        y -= np.log(add_up(np.exp(y), dim, keepdim=True))
+        y -= np.log(total(np.exp(y), dim))
         return y
 
     def vjp(self, g, y, _x, *, dim):
@@ -271,6 +276,7 @@ class Celu(Formula):
 
     method = False
     kinds = "f"
+    arithmetic = True
     samples = [S(T(3, 4)), S(T(3, 4), alpha=0.5), S(T()), S(T(0))]
     errors = [NOT_A_TENSOR, Fails(RuntimeError, "ZeroDivisionError: alpha", T(2), alpha=0)]
 
@@ -282,14 +288,14 @@ class Celu(Formula):
     def eager(self, x, *, alpha):
         return elu(x, alpha, rate=1 / alpha)
 
-    def vjp(self, g, _y, x, *, alpha):
-        return elu_slope(g, x, alpha, rate=1 / alpha)
+    def vjp(self, g, y, x, *, alpha):
+        return elu_slope(g, y, x, alpha, rate=1 / alpha)
 
 
-def elu_slope(g: Tensor, x: Tensor, alpha: float, scale: float = 1.0, rate: float = 1.0) -> Tensor:
-    """``g`` times the derivative of ``scale * max(0, x) + alpha * (exp(rate * min(0, x)) - 1)``."""
-    decay = (ops.where(x < 0, x, 0) * rate).exp()  # lest infinite slopes meet zeros
-    return ops.where(x > 0, g * scale, g * (alpha * rate) * decay)
+def elu_slope(g: Any, y: Any, x: Any, alpha: float, scale: float = 1.0, rate: float = 1.0) -> Any:
+    """``g`` times the slope of ``y = scale * max(0, x) + alpha * (exp(rate * min(0, x)) - 1)``."""
+    below = g * ((y + alpha) * rate)
+    return either(x > 0, g * scale if scale != 1 else g, below)
 
 
 class Selu(Unary):
@@ -301,13 +307,14 @@ class Selu(Unary):
 
     method = False
     kinds = "f"
+    arithmetic = True
     samples = unary_samples()
 
     def eager(self, x):
         return elu(x, SELU_ALPHA * SELU_SCALE, SELU_SCALE)
 
-    def vjp(self, g, _y, x):
-        return elu_slope(g, x, SELU_ALPHA * SELU_SCALE, SELU_SCALE)
+    def vjp(self, g, y, x):
+        return elu_slope(g, y, x, SELU_ALPHA * SELU_SCALE, SELU_SCALE)
 
 
 @composite(
@@ -354,11 +361,6 @@ class Activation(Formula, abstract=True):
         check_writable(x, self.name)
         source = alias(x, edge(x) if local.state.grad else None)
         return overwrite(x, super().apply((source,), attrs), source)
-
-
-def either(mask: Any, a: Any, b: Any) -> Any:
-    """``a`` where ``mask`` holds, else ``b``: of tensors or arrays."""
-    return ops.where(mask, a, b) if isinstance(a, Tensor) else choose(mask, a, b)
 
 
 class LeakyRelu(Activation):

@@ -109,6 +109,7 @@ class Elu(Activation):
     tensor([-0.6321,  2.0000])
     """
 
+    arithmetic = True
     samples = [*SAMPLES, S(T(3, 4), 0.5), S(T(3), alpha=2.0)]
 
     def check(self, input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Any:
@@ -117,8 +118,8 @@ class Elu(Activation):
     def eager(self, x, *, alpha):
         return kernels.elu(x, alpha)
 
-    def vjp(self, g, _y, x, *, alpha):
-        return elu_slope(g, x, alpha)
+    def vjp(self, g, y, x, *, alpha):
+        return elu_slope(g, y, x, alpha)
 
 
 class Hardtanh(Activation):

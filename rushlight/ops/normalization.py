@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.kernels import normalization as kernels
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
+from rushlight.ops.filling import Overwrite
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -243,9 +244,9 @@ def check_channels(x: Tensor, **parameters: Tensor | None) -> None:
     """An error unless the tensors, where given, have an element for each channel of ``x``."""
     if x.ndim < 2:
         raise messages.axis_range(1, x.ndim)
-    channels = x.shape[1]
+    channels = x._array.shape[1]
     for name, t in parameters.items():
-        if t is not None and t.numel() != channels:
+        if t is not None and t._array.size != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {t.numel()}")
 
 
@@ -254,16 +255,24 @@ def by_channel(t: Tensor | None, x: Tensor) -> Any:
     return t if t is None or x.ndim == 2 else t.view(-1, *[1] * (x.ndim - 2))
 
 
-def check_size(sizes: Sequence[int], shape: Sequence[int], what: str) -> None:
-    if math.prod(sizes) == 1:
-        raise ValueError(f"Expected more than 1 {what} when training, got input size {shape}")
+def too_few(what: str, shape: Sequence[int]) -> ValueError:
+    return ValueError(f"Expected more than 1 {what} when training, got input size {list(shape)}")
 
 
-def follow(running: Tensor | None, new: Tensor, momentum: float) -> None:
-    """Moves a running average by the share ``momentum`` towards ``new``."""
-    if running is not None:
-        value = new.reshape(running.shape).to(running.dtype)
-        running.mul_(1 - momentum).add_(value, alpha=momentum)
+class Follow(Overwrite):
+    """Moves a running average by the share ``momentum`` towards ``factor * new``."""
+
+    method = differentiable = False
+    operands = ("x", "new")
+
+    def check(self, x, new, momentum, factor=1.0):
+        return (x, new), {"momentum": momentum, "factor": factor}
+
+    def write(self, x, new, *, momentum, factor):
+        x[...] = x * x.dtype.type(1 - momentum) + new.reshape(x.shape) * (momentum * factor)
+
+
+follow = registry["follow"].call
 
 
 STATISTICS = [S(T(4, 3), None, None, training=True), S(T(2, 3, 2, 2), None, None, T(3), T(3), True)]
@@ -313,11 +322,12 @@ def batch_norm(
             [ 1.0000,  1.0000]])
     """
     x = floating("batch_norm", input)
-    if x.ndim == 1 and not x.numel():
+    shape = x._array.shape
+    if shape == (0,):
         return x.clone()  # PyTorch lets an empty vector pass
     check_channels(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
-    if training:
-        check_size((x.shape[0], *x.shape[2:]), x.shape, "value per channel")
+    if training and math.prod(shape) == shape[1]:
+        raise too_few("value per channel", shape)
     if eps < 0 or (training and eps == 0):
         allowed = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {allowed}, but got {eps}")
@@ -339,11 +349,26 @@ def of_batch(
     """``x`` normalised by its own mean and variance, which are returned too."""
     dims = (0, *range(2, x.ndim))
     y, mean, variance = standardized(x, by_channel(weight, x), by_channel(bias, x), dims, eps)
-    if x.numel():
-        count = x.numel() // x.shape[1]
-        follow(running_mean, mean, momentum)
-        follow(running_var, variance * (count / max(count - 1, 1)), momentum)
+    if x._array.size:
+        track(
+            running_mean, running_var, mean, variance, x._array.size // mean._array.size, momentum
+        )
     return y, mean, variance
+
+
+def track(
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    count: int,
+    momentum: float,
+) -> None:
+    """Moves running averages, where there are, towards the statistics of ``count`` elements."""
+    if running_mean is not None:
+        follow(running_mean, mean, momentum)
+    if running_var is not None:
+        follow(running_var, variance, momentum, count / max(count - 1, 1))
 
 
 def of_running(
@@ -416,12 +441,13 @@ def instance_norm(
                 "Expected running_mean and running_var to be defined when use_input_stats is false"
             )
         return of_running(x, weight, bias, running_mean, running_var, eps)
-    check_size(x.shape[2:], x.shape, "spatial element")
+    if math.prod(x.shape[2:]) == 1:
+        raise too_few("spatial element", x.shape)
     dims = tuple(range(2, x.ndim))
     y, mean, variance = standardized(x, by_channel(weight, x), by_channel(bias, x), dims, eps)
-    count = math.prod(x.shape[2:])
-    follow(running_mean, mean.mean(0), momentum)
-    follow(running_var, variance.mean(0) * (count / max(count - 1, 1)), momentum)
+    if running_mean is not None or running_var is not None:
+        count = math.prod(x.shape[2:])
+        track(running_mean, running_var, mean.mean(0), variance.mean(0), count, momentum)
     return y
 
 
@@ -463,8 +489,8 @@ def group_norm(
     if x.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")
     check_groups(x, num_groups, weight=weight, bias=bias)
-    sizes = (x.shape[0] * x.shape[1] // num_groups, *x.shape[2:])
-    check_size(sizes, (sizes[0], num_groups, *sizes[1:]), "value per channel")
+    if x._array.size == num_groups:
+        raise too_few("value per channel", x.shape)
     return of_groups(x, num_groups, weight, bias, eps)[0]
 
 

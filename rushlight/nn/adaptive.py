@@ -100,9 +100,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def reset_parameters(self) -> None:
         """Draws all weights anew."""
-        self.head.reset_parameters()
-        for cluster in self.tail:
-            for layer in cluster:
+        for layer in self.modules():
+            if isinstance(layer, Linear):
                 layer.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:

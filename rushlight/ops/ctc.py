@@ -202,7 +202,7 @@ def lengths_of(name: str, lengths: Lengths, count: int, most: int | None = None)
                 f"{messages.kind(lengths)}"
             ) from None
     if found.dtype.kind not in "iu":
-        raise RuntimeError(f"{name} must be integral, got {lengths.dtype}")
+        raise RuntimeError(f"{name} must be integral, got {found.dtype}")
     if len(found) != count:
         raise RuntimeError(f"{name} must be of size batch_size: expected {count}, got {len(found)}")
     for n in found:

@@ -336,6 +336,6 @@ def in_chunks(
         weight,
         reduction=reduction,
         ignore_index=ignore_index,
-        rows=options.rows(*x.shape, matrix.shape[0]),
+        rows=options.rows(x.shape[0], x.shape[1], matrix.shape[0]),
     )
     return loss if batched or reduction != "none" else loss.squeeze(0)

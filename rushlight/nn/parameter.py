@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from rushlight.device import device as Device
@@ -29,6 +30,14 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:  # type: ignore[override]
         return "Parameter containing:\n" + tensor_repr(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A parameter over a copy of the elements, without the gradient."""
+        if id(self) in memo:
+            return memo[id(self)]
+        twin = memo[id(self)] = owned(type(self), self.data.clone(), self.requires_grad)
+        twin.__dict__.update(copy.deepcopy(extra_attributes(self), memo))
+        return twin
 
 
 class Buffer(Tensor):

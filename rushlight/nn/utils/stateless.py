@@ -131,16 +131,16 @@ def swap(module: Module, path: str, value: Any) -> Any:
     """Puts ``value`` at ``path`` without the checks of assignment; returns what was there."""
     prefix, _, name = path.rpartition(".")
     owner = module.get_submodule(prefix)
-    for members in (owner._parameters, owner._buffers, owner.__dict__):
-        if name in members:
-            old = members[name]
-            if value is NOTHING:
-                del members[name]
-            else:
-                members[name] = value
+    for members in (owner._parameters, owner._buffers):
+        if name in members and value is not NOTHING:
+            old, members[name] = members[name], value
             return old
-    owner.__dict__[name] = value
-    return NOTHING
+    old = getattr(owner, name, NOTHING)
+    if value is NOTHING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
+    return old
 
 
 def stack_module_state(models: Sequence[Module] | Any) -> tuple[Named, Named]:

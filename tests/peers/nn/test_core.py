@@ -339,6 +339,7 @@ def copies(lib: Any) -> Iterator[Any]:
         [p.requires_grad for p in twin.parameters()],
     )
     yield twin.tied is twin.first.inner[0], twin.tied is net.tied
+    yield [p.grad is None for p in twin.parameters()]
     yield twin.first.scale is net.first.scale, twin.first.scratch
     shallow = copy.copy(net)
     yield shallow.tied is net.tied
@@ -933,6 +934,7 @@ def functional_calls(lib: Any) -> Iterator[Any]:
             self.n = self.n + by
             return x * self.n
 
+    yield call(layer, {"weight": w, "unknown": lib.ones(1)}, x), hasattr(layer, "unknown")
     counts, given = Counts(), {"n": lib.full((1,), 5.0)}
     yield call(counts, given, (x,), {"by": 2}), counts.n, given["n"]
 

@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from rushlight.ops import dropout as dropouts
 from rushlight.ops import normalization as norms
 from rushlight.ops.base import composite, in_place, need_tensor, ops, registry
-from rushlight.ops.embedding import check_positions, limit_norms
+from rushlight.ops.embedding import (
+    MODES,
+    check_positions,
+    ends_of_bags,
+    limit_norms,
+    of_bags,
+)
 from rushlight.ops.filling import plain
 from rushlight.ops.indexing import at
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, wrap
 
 DROPOUT = {
     "method": False,
@@ -297,6 +305,52 @@ def instance_norm(
     """
     statistics = running_mean, running_var
     return norms.instance_norm(input, *statistics, weight, bias, use_input_stats, momentum, eps)
+
+
+@composite(
+    method=False,
+    samples=[S(plain(4, 3), at(0, 2, 3), at(0, 1), mode=m) for m in (0, 1, 2)],
+    errors=[
+        Fails(RuntimeError, "but got Float", T(4, 3), T(2), at(0)),
+        Fails(RuntimeError, "mode has to be 0, 1 or 2, got 3", T(4, 3), at(0), at(0), mode=3),
+    ],
+)
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The folded bags, the bag of each index, the sizes of bags, and the indices of maxima.
+
+    Args:
+        mode: 0 for sums, 1 for means, 2 for maxima; others: see :func:`nn.functional.embedding_bag`
+
+    >>> table = rl.tensor([[0.0, 1.0], [2.0, 3.0]])
+    >>> rl.embedding_bag(table, rl.tensor([0, 1]), rl.tensor([0]))[0]
+    tensor([[2., 4.]])
+    """
+    if mode not in (0, 1, 2):
+        raise RuntimeError(f"embedding_bag: mode has to be 0, 1 or 2, got {mode}")
+    index = check_positions(need_tensor("embedding_bag", indices, "indices", 2), "indices")
+    ends = ends_of_bags(offsets, len(index), include_last_offset)
+    y = of_bags(
+        *(index, weight, ends, MODES[mode], scale_grad_by_freq, per_sample_weights, padding_idx)
+    )
+    sizes = np.diff(ends).astype(np.int64)
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    largest = sizes
+    if mode == 2:
+        found = weight._array[index._array[: len(bag)]] == y._array[bag]
+        places = np.full(y.shape, len(bag))
+        np.minimum.at(places, bag, np.where(found, np.arange(len(bag))[:, None], len(bag)))
+        largest = np.append(index._array[: len(bag)], 0)[places].astype(np.int64)
+    return y, wrap(bag), wrap(sizes), wrap(largest)
 
 
 @composite(

@@ -77,13 +77,13 @@ def scores(q: Array, k: Array, bias: Array | None, scale: float, out: Array | No
 
 
 def attention(
+    scale: float,
+    keep: bool,
     q: Array,
     k: Array,
     v: Array,
     bias: Array | None,
     noise: Array | None,
-    scale: float,
-    keep: bool,
 ) -> tuple[Array, ...]:
     """softmax(scale q kᵀ + bias) v, the weights multiplied by ``noise``; 0 where all are -inf.
 
@@ -113,6 +113,8 @@ def attention(
 
 
 def attention_gradient(
+    scale: float,
+    of_bias: bool,
     g: Array,
     y: Array,
     tops: Array,
@@ -123,8 +125,6 @@ def attention_gradient(
     v: Array,
     bias: Array | None,
     noise: Array | None,
-    scale: float,
-    of_bias: bool,
 ) -> tuple[Array, ...]:
     """The gradients of q, k, v and, if wanted, bias, for the whole batch of the result."""
     batch, (rows, columns) = y.shape[:-2], (q.shape[-2], k.shape[-2])

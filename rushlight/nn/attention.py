@@ -113,9 +113,9 @@ class MultiheadAttention(Module):
         else:
             for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
                 init.xavier_uniform_(getattr(self, name))
-        if self.in_proj_bias is not None:
-            init.zeros_(self.in_proj_bias)
-            init.zeros_(self.out_proj.bias)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.zeros_(bias)
         for added in (self.bias_k, self.bias_v):
             if added is not None:
                 init.xavier_normal_(added)

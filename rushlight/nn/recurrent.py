@@ -348,10 +348,17 @@ class RNN(RNNBase):
             raise ValueError(
                 f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
             )
-        sizes = (input_size, hidden_size, num_layers)
-        options = (bias, batch_first, dropout, bidirectional)
         super().__init__(
-            f"RNN_{nonlinearity.upper()}", *sizes, *options, device=device, dtype=dtype
+            f"RNN_{nonlinearity.upper()}",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
         )
         self.nonlinearity = nonlinearity
 
@@ -397,9 +404,19 @@ class LSTM(RNNBase):
         device: Device | str | None = None,
         dtype: DType | None = None,
     ) -> None:
-        sizes = (input_size, hidden_size, num_layers)
-        options = (bias, batch_first, dropout, bidirectional, proj_size)
-        super().__init__("LSTM", *sizes, *options, device=device, dtype=dtype)
+        super().__init__(
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
 
     def _public(self, states: Sequence[Tensor]) -> Any:
         return tuple(states)
@@ -480,6 +497,15 @@ class GRU(RNNBase):
         **unknown: Any,
     ) -> None:
         refuse(unknown)
-        sizes = (input_size, hidden_size, num_layers)
-        options = (bias, batch_first, dropout, bidirectional)
-        super().__init__("GRU", *sizes, *options, device=device, dtype=dtype)
+        super().__init__(
+            "GRU",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
+        )

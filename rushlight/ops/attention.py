@@ -32,15 +32,13 @@ class Attention(Fused):
         return (q, k, v, bias, noise), {"scale": scale, "keep": keep}
 
     def eager(self, q, k, v, bias, noise, *, scale, keep):
-        if q.dtype not in dtypes.HALF:
-            return kernels.attention(q, k, v, bias, noise, scale, keep)
-        y, *rest = kernels.attention(*map(single, (q, k, v, bias, noise)), scale, keep)
-        return (y.astype(q.dtype), *rest)
+        y, *rest = kernels.attention(scale, keep, *map(single, (q, k, v, bias, noise)))
+        return (y.astype(q.dtype, copy=False), *rest)
 
     def gradient(self, wanted, g, y, *operands, scale, keep):
-        found = kernels.attention_gradient(*g, *y, *operands, scale, "bias" in wanted)
-        by_name = dict(zip(self.operands, found, strict=False))
-        return [by_name[name] for name in wanted]
+        found = kernels.attention_gradient(scale, "bias" in wanted, *g, *y, *operands)
+        gradients = dict(zip(self.operands, found, strict=False))
+        return [gradients[name] for name in wanted]
 
     def formula(self, q, k, v, bias, noise, *, scale, keep):
         scores = (q * scale) @ k.mT

@@ -68,12 +68,10 @@ class FusedGradient(Op):
         return operands, attrs
 
     def eager(self, *arrays, op, wanted, attrs):
-        arrays = [single(a) for a in arrays]
-        first = len(op.differentiable)
-        last = len(arrays) - len(op.operands)
-        return tuple(
-            op.gradient(wanted, arrays[:first], arrays[first:last], *arrays[last:], **attrs)
-        )
+        given = [single(a) for a in arrays]
+        first, last = len(op.differentiable), len(given) - len(op.operands)
+        g, y, operands = given[:first], given[first:last], given[last:]
+        return tuple(op.gradient(wanted, g, y, *operands, **attrs))
 
 
 fused_gradient = registry["fused_gradient"]

@@ -149,7 +149,8 @@ def more_keys(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Keys and values, in heads, to be added to the given ones."""
     batch, heads, _, size = k.shape
-    keys, values = [], []
+    keys: list[Tensor] = []
+    values: list[Tensor] = []
     if bias_k is not None and bias_v is not None:
         for t, added in ((bias_k, keys), (bias_v, values)):
             added.append(t.reshape(heads, 1, size).expand(batch, heads, 1, size))

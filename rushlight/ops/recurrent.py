@@ -53,20 +53,18 @@ def stacked(
 
 
 def grouped(layer: Any, params: Sequence[Tensor], has_biases: bool, count: int) -> list[Weights]:
-    """The weights of each layer and direction, with None where there are no biases."""
-    most = len(layer.operands) - 1 - layer.states
+    """The weights of each layer and direction as its op takes them, None where there are none."""
+    names = layer.operands[1 + layer.states :]
+    present = [name for name in names if has_biases or not name.startswith("b_")]
     size, rest = divmod(len(params), count)
-    given = 4 if has_biases else 2
-    if rest or size not in (given, given + most - 4):
+    if rest or size not in (len(present), len(present) - names.count("w_hr")):
         raise RuntimeError(
-            f"Expected {given} weights for each of {count} layers and directions, got {len(params)}"
+            f"Expected the weights {', '.join(present)} for each of {count} layers and directions, "
+            f"got {len(params)} weights"
         )
-    missing = [None] * (4 - given)
     groups = [params[k : k + size] for k in range(0, len(params), size)]
-    return [
-        [*group[:given], *missing, *group[given:], *[None] * (most - 4 - size + given)]
-        for group in groups
-    ]
+    named = [dict(zip(present, group, strict=False)) for group in groups]
+    return [[weights.get(name) for name in names] for weights in named]
 
 
 def padded(
@@ -102,7 +100,7 @@ def packed(
     return stacked(layer, data, tuple(batch_sizes.tolist()), hx, *options)
 
 
-def run(layer: Any, name: str, input: Any, second: Any, *rest: Any) -> tuple[Tensor, ...]:
+def run(layer: Any, name: str, input: Any, second: Any, *rest: Any) -> Any:
     """:func:`packed` if the second argument is the sizes of batches, else :func:`padded`."""
     need_tensor(name, input)
     if not isinstance(second, Tensor) or second.is_floating_point():
@@ -147,6 +145,7 @@ def cell_errors(gates: int, states: int) -> list[Fails]:
         Fails(RuntimeError, "batch size 5 doesn't match hidden0 .* 2", T(5, 3), state, *weights),
         Fails(TypeError, "must be Tensor, not NoneType", None, state, *weights),
         Fails(RuntimeError, "same dtype", T(2, 3, dtype=dtypes.float64), state, *weights),
+        Fails(RuntimeError, "input must have 2 dimensions, got 1", T(3), state, *weights),
     ]
 
 
@@ -265,7 +264,7 @@ def network_errors(gates: int, states: int) -> list[Fails]:
         Fails(RuntimeError, "input must have 3 dimensions, got 2", T(2, 3), state, *options),
         Fails(RuntimeError, "input_size: got 4 expected 3", T(1, 2, 4), state, *options),
         Fails(RuntimeError, "batch size 1 doesn't match hidden0", T(2, 1, 3), state, *options),
-        Fails(RuntimeError, "4 weights", T(1, 2, 3), state, weights, True, *options[2:]),
+        Fails(RuntimeError, "got 2 weights", T(1, 2, 3), state, weights, True, *options[2:]),
         Fails(RuntimeError, r"hidden\[0\]", T(1, 2, 3), state, weights * 2, False, 2, *options[3:]),
         Fails(TypeError, "must be Tensor, not NoneType", None, state, *options),
     ]

@@ -25,8 +25,8 @@ class RecurrentLayer(Fused, abstract=True):
     results are the outputs, the last states, and what ``backward`` reads.
     """
 
-    operands = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
-    differentiable = (0, 1)
+    operands: tuple[str, ...] = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
+    differentiable: tuple[int, ...] = (0, 1)
     states = 1
 
     def forward(self, steps: Spans, *operands: Any) -> tuple[np.ndarray, ...]:
@@ -41,8 +41,11 @@ class RecurrentLayer(Fused, abstract=True):
         """One step, made with ops: the next states."""
         raise NotImplementedError
 
-    def check(self, x: Tensor, states: Sequence[Tensor], weights: Weights, **attrs: Any) -> Any:
+    def check(self, x: Tensor, states: Any, weights: Any, **attrs: Any) -> Any:
         w_ih, w_hh = weights[:2]
+        for name, t in (("input", x), *[("hx", state) for state in states]):
+            if t._array.ndim != 2:
+                raise RuntimeError(f"{name} must have 2 dimensions, got {t._array.ndim}")
         for t in (*states, *weights):
             if t is not None and t._array.dtype is not x._array.dtype:
                 raise mixed(self.name.removesuffix("_layer"), x._array, t._array)
@@ -85,7 +88,7 @@ class RecurrentLayer(Fused, abstract=True):
         return [makers[name]() for name in wanted]
 
     def formula(self, x, *operands, sizes, reverse):
-        states, weights = operands[: self.states], operands[self.states :]
+        states, weights = list(operands[: self.states]), operands[self.states :]
         outputs: list[Any] = list(x.split(sizes))
         steps = reversed(range(len(sizes))) if reverse else range(len(sizes))
         for t in steps:
@@ -110,7 +113,8 @@ class RnnTanhLayer(RecurrentLayer):
         return kernels.rnn(x, h, w_ih, w_hh, added(b_ih, b_hh), steps, self.relu)
 
     def backward(self, steps, g, y, x, h, w_ih, w_hh, b_ih, b_hh):
-        dz, dh = kernels.rnn_gradient(*g, y[0], w_hh, steps, self.relu)
+        dy, dh = g
+        dz, dh = kernels.rnn_gradient(dy, dh, y[0], w_hh, steps, self.relu)
         return dz, dz, y[2], {"h": lambda: dh}
 
     def step(self, x, h, w_ih, w_hh, b_ih, b_hh):
@@ -138,8 +142,10 @@ class LstmLayer(RecurrentLayer):
         return kernels.lstm(x, h, c, w_ih, w_hh, added(b_ih, b_hh), w_hr, steps)
 
     def backward(self, steps, g, y, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
+        dy, dh, dc = g
         _, _, _, gates, new, tanh_c, before, c_before = y
-        dz, dh, dc, dr = kernels.lstm_gradient(*g, gates, new, tanh_c, c_before, w_hh, w_hr, steps)
+        saved = (gates, new, tanh_c, c_before)
+        dz, dh, dc, dr = kernels.lstm_gradient(dy, dh, dc, *saved, w_hh, w_hr, steps)
         o = kernels.split(gates, 4)[3]
         makers = {"h": lambda: dh, "c": lambda: dc, "w_hr": lambda: dr.T.dot(o * tanh_c)}
         return dz, dz, before, makers
@@ -159,8 +165,9 @@ class GruLayer(RecurrentLayer):
         return kernels.gru(x, h, w_ih, w_hh, b_ih, b_hh, steps)
 
     def backward(self, steps, g, y, x, h, w_ih, w_hh, b_ih, b_hh):
+        dy, dh = g
         _, _, gates, new, inner, before = y
-        dx, dz, dh = kernels.gru_gradient(*g, gates, new, inner, before, w_hh, steps)
+        dx, dz, dh = kernels.gru_gradient(dy, dh, gates, new, inner, before, w_hh, steps)
         return dx, dz, before, {"h": lambda: dh}
 
     def step(self, x, h, w_ih, w_hh, b_ih, b_hh):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from rushlight import dtypes
-from rushlight.autograd.tape import RemovableHandle
 from rushlight.device import device as Device
 from rushlight.layouts import preserve_format
-from rushlight.nn import hooks, state
+from rushlight.nn import hooks
 from rushlight.nn.parameter import Buffer, Parameter, is_lazy
+from rushlight.nn.state import Stateful
 from rushlight.ops import ops
 from rushlight.ops.conversion import read_target
 from rushlight.settings import typename
@@ -22,7 +19,7 @@ from rushlight.tensor import Tensor
 Self = TypeVar("Self", bound="Module")
 
 
-class Module(hooks.Hookable):
+class Module(hooks.Hookable, Stateful):
     """The base of all networks and their layers.
 
     A subclass makes its parts in ``__init__``, after ``super().__init__()``, and computes with
@@ -43,17 +40,12 @@ class Module(hooks.Hookable):
     {'factor': tensor(2.)}
     """
 
-    _version: int = 1
     call_super_init: bool = False
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _non_persistent_buffers_set: set[str]
     _modules: dict[str, Module | None]
-    _state_dict_hooks: hooks.Hooks
-    _state_dict_pre_hooks: hooks.Hooks
-    _load_state_dict_pre_hooks: hooks.Hooks
-    _load_state_dict_post_hooks: hooks.Hooks
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -70,12 +62,9 @@ class Module(hooks.Hookable):
             _buffers={},
             _non_persistent_buffers_set=set(),
             _modules={},
-            _state_dict_hooks=OrderedDict(),
-            _state_dict_pre_hooks=OrderedDict(),
-            _load_state_dict_pre_hooks=OrderedDict(),
-            _load_state_dict_post_hooks=OrderedDict(),
         )
         self._forget_hooks()
+        self._forget_state_hooks()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -488,132 +477,6 @@ class Module(hooks.Hookable):
                 parameter._grad = None
             else:
                 (grad.requires_grad_(False) if grad.is_leaf else grad.detach_()).zero_()
-
-    def state_dict(
-        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> Any:
-        """All parameters and persistent buffers by path: what is saved of a network.
-
-        Args:
-            destination: a dictionary to be filled and returned.
-            prefix: put before each path.
-            keep_vars: give the parameters themselves instead of detached tensors over their memory.
-
-        >>> list(rl.nn.Sequential(rl.nn.Linear(1, 2)).state_dict())
-        ['0.weight', '0.bias']
-        """
-        if args:
-            warnings.warn(
-                "Positional args are being deprecated, use kwargs instead.",
-                FutureWarning,
-                stacklevel=2,
-            )
-            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
-            destination = given.get("destination", destination)
-            prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
-        if destination is None:
-            destination = OrderedDict()
-            destination._metadata = OrderedDict()
-        metadata = {"version": self._version}
-        if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = metadata
-        for hook in self._state_dict_pre_hooks.values():
-            hook(self, prefix, keep_vars)
-        self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                inner = f"{prefix}{name}."
-                module.state_dict(destination=destination, prefix=inner, keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
-            answer = hook(self, destination, prefix, metadata)
-            if answer is not None:
-                destination = answer
-        return destination
-
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        for name, t in state.own_state(self):
-            destination[prefix + name] = t if keep_vars or is_lazy(t) else t.detach()
-        if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + state.EXTRA_STATE] = self.get_extra_state()
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> state._IncompatibleKeys:
-        """Copies parameters and buffers from a dictionary such as ``state_dict`` gives.
-
-        If something does not fit, one error tells all of it and the module stays as it was.
-
-        Args:
-            state_dict: the values by path.
-            strict: whether missing and unexpected keys are errors.
-            assign: put the given tensors in place of the module's instead of copying.
-
-        >>> a, b = rl.nn.Linear(1, 2), rl.nn.Linear(1, 2)
-        >>> a.load_state_dict(b.state_dict())
-        <All keys matched successfully>
-        """
-        return state.load(self, state_dict, strict, assign)
-
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        """Loads what is this module's own; a subclass may first bring old names up to date."""
-        arguments = (prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        for hook in self._load_state_dict_pre_hooks.values():
-            hook(state_dict, *arguments)
-        extra = type(self).set_extra_state is not Module.set_extra_state
-        assign = local_metadata.get("assign_to_params_buffers", False)
-        keys = (missing_keys, unexpected_keys) if strict else ([], [])
-        state.load_own_state(self, state_dict, prefix, assign, *keys, error_msgs, extra)
-
-    def register_state_dict_pre_hook(self, hook: hooks.Hook) -> RemovableHandle:
-        """Calls ``hook(module, prefix, keep_vars)`` before ``state_dict`` is made."""
-        return hooks.add_hook(self._state_dict_pre_hooks, hook)
-
-    def register_state_dict_post_hook(self, hook: hooks.Hook) -> RemovableHandle:
-        """Calls ``hook(module, state_dict, prefix, local_metadata)``, which may change it."""
-
-        def without_answer(*args: Any) -> None:
-            if hook(*args) is not None:
-                raise RuntimeError("state_dict post-hook must return None")
-
-        return hooks.add_hook(self._state_dict_hooks, without_answer)
-
-    def _register_state_dict_hook(self, hook: hooks.Hook) -> RemovableHandle:
-        """An old kind of post-hook: what it returns is the state_dict of the outermost module."""
-        return hooks.add_hook(self._state_dict_hooks, hook)
-
-    def register_load_state_dict_pre_hook(self, hook: hooks.Hook) -> RemovableHandle:
-        """Calls ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs)`` before the module's own state is loaded."""
-        return self._register_load_state_dict_pre_hook(hook, with_module=True)
-
-    def _register_load_state_dict_pre_hook(
-        self, hook: hooks.Hook, with_module: bool = False
-    ) -> RemovableHandle:
-        called = functools.partial(hook, self) if with_module else hook
-        return hooks.add_hook(self._load_state_dict_pre_hooks, called)
-
-    def register_load_state_dict_post_hook(self, hook: hooks.Hook) -> RemovableHandle:
-        """Calls ``hook(module, incompatible_keys)`` after loading; it may change the keys."""
-        return hooks.add_hook(self._load_state_dict_post_hooks, hook)
-
-    def get_extra_state(self) -> Any:
-        """Something more to be saved in ``state_dict``; for subclasses to write."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state: it does not define any")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Takes what :meth:`get_extra_state` gave; for subclasses to write."""
-        raise RuntimeError(f"{type(self).__name__} has no extra state: it does not define any")
 
     def extra_repr(self) -> str:
         """What is written between the parentheses of ``repr``; for subclasses to write."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight.autograd.modes import no_grad
+from rushlight.autograd.tape import RemovableHandle
+from rushlight.nn.hooks import Hook, Hooks, add_hook
 from rushlight.nn.parameter import Parameter, is_lazy
 from rushlight.tensor import Tensor
-
-if TYPE_CHECKING:
-    from rushlight.nn.module import Module
 
 EXTRA_STATE = "_extra_state"
 
@@ -36,7 +37,155 @@ class _IncompatibleKeys(NamedTuple):
         return repr(self)
 
 
-def own_state(module: Module) -> Iterator[tuple[str, Tensor]]:
+class Stateful:
+    """What has a state that can be saved and loaded: a module."""
+
+    _version: int = 1  # of the form of its own state
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _non_persistent_buffers_set: set[str]
+    _modules: dict[str, Any]
+    _state_dict_hooks: Hooks
+    _state_dict_pre_hooks: Hooks
+    _load_state_dict_pre_hooks: Hooks
+    _load_state_dict_post_hooks: Hooks
+
+    def _forget_state_hooks(self) -> None:
+        self.__dict__.update(
+            _state_dict_hooks=OrderedDict(),
+            _state_dict_pre_hooks=OrderedDict(),
+            _load_state_dict_pre_hooks=OrderedDict(),
+            _load_state_dict_post_hooks=OrderedDict(),
+        )
+
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """All parameters and persistent buffers by path: what is saved of a network.
+
+        Args:
+            destination: a dictionary to be filled and returned.
+            prefix: put before each path.
+            keep_vars: give the parameters themselves instead of detached tensors over their memory.
+
+        >>> list(rl.nn.Sequential(rl.nn.Linear(1, 2)).state_dict())
+        ['0.weight', '0.bias']
+        """
+        if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+            destination = given.get("destination", destination)
+            prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                inner = f"{prefix}{name}."
+                module.state_dict(destination=destination, prefix=inner, keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            answer = hook(self, destination, prefix, metadata)
+            if answer is not None:
+                destination = answer
+        return destination
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        for name, t in own_state(self):
+            destination[prefix + name] = t if keep_vars or is_lazy(t) else t.detach()
+        if type(self).get_extra_state is not Stateful.get_extra_state:
+            destination[prefix + EXTRA_STATE] = self.get_extra_state()
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
+        """Copies parameters and buffers from a dictionary such as ``state_dict`` gives.
+
+        If something does not fit, one error tells all of it and the module stays as it was.
+
+        Args:
+            state_dict: the values by path.
+            strict: whether missing and unexpected keys are errors.
+            assign: put the given tensors in place of the module's instead of copying.
+
+        >>> a, b = rl.nn.Linear(1, 2), rl.nn.Linear(1, 2)
+        >>> a.load_state_dict(b.state_dict())
+        <All keys matched successfully>
+        """
+        return load(self, state_dict, strict, assign)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Loads what is this module's own; a subclass may first bring old names up to date."""
+        arguments = (prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, *arguments)
+        extra = type(self).set_extra_state is not Stateful.set_extra_state
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        keys = (missing_keys, unexpected_keys) if strict else ([], [])
+        load_own_state(self, state_dict, prefix, assign, *keys, error_msgs, extra)
+
+    def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Calls ``hook(module, prefix, keep_vars)`` before ``state_dict`` is made."""
+        return add_hook(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Calls ``hook(module, state_dict, prefix, local_metadata)``, which may change it."""
+        return add_hook(self._state_dict_hooks, functools.partial(without_answer, hook))
+
+    def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
+        """An old kind of post-hook: what it returns is the state_dict of the outermost module."""
+        return add_hook(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Calls ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs)`` before the module's own state is loaded."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Hook, with_module: bool = False
+    ) -> RemovableHandle:
+        called = functools.partial(hook, self) if with_module else hook
+        return add_hook(self._load_state_dict_pre_hooks, called)
+
+    def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Calls ``hook(module, incompatible_keys)`` after loading; it may change the keys."""
+        return add_hook(self._load_state_dict_post_hooks, hook)
+
+    def get_extra_state(self) -> Any:
+        """Something more to be saved in ``state_dict``; for subclasses to write."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state: it does not define any")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes what :meth:`get_extra_state` gave; for subclasses to write."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state: it does not define any")
+
+
+def without_answer(hook: Hook, *args: Any) -> None:
+    if hook(*args) is not None:
+        raise RuntimeError("state_dict post-hook must return None")
+
+
+def own_state(module: Stateful) -> Iterator[tuple[str, Tensor]]:
     """The parameters and persistent buffers of a module without its children."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
@@ -47,7 +196,7 @@ def own_state(module: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def load_own_state(
-    module: Module,
+    module: Any,
     state_dict: Mapping[str, Any],
     prefix: str,
     assign: bool,
@@ -80,7 +229,7 @@ def load_own_state(
 
 
 def load_one(
-    module: Module, name: str, target: Tensor, key: str, source: Any, assign: bool
+    module: Any, name: str, target: Tensor, key: str, source: Any, assign: bool
 ) -> str | None:
     """Copies ``source`` into (or puts it in the place of) one tensor; the reason if it cannot."""
     if not isinstance(source, Tensor):
@@ -118,17 +267,22 @@ def load_one(
     return None
 
 
-def load(module: Module, state_dict: Any, strict: bool, assign: bool) -> _IncompatibleKeys:
+def load(module: Any, state_dict: Any, strict: bool, assign: bool) -> _IncompatibleKeys:
     """``module.load_state_dict``: on any error, all are told and the module is as it was."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-    metadata = getattr(state_dict, "_metadata", {})
+    metadata = getattr(state_dict, "_metadata", None) or {}
     entries: Any = OrderedDict(state_dict)
     entries._metadata = metadata
     found = _IncompatibleKeys([], [])
     error_msgs: list[str] = []
     backup = None if fits(module, entries) else Backup(module)
-    load_tree(module, entries, "", metadata, assign, found, error_msgs)
+    try:
+        load_tree(module, entries, "", metadata, assign, found, error_msgs)
+    except Exception:
+        if backup is not None:
+            backup.restore()
+        raise
     if strict:
         heads = ("Missing", found.missing_keys), ("Unexpected", found.unexpected_keys)
         error_msgs[:0] = [f"{head} key(s) in state_dict: {quoted(k)}. " for head, k in heads if k]
@@ -147,7 +301,7 @@ def quoted(keys: list[str]) -> str:
 
 
 def load_tree(
-    module: Module,
+    module: Any,
     entries: dict[str, Any],
     prefix: str,
     metadata: Mapping[str, dict[str, Any]],
@@ -175,7 +329,7 @@ def load_tree(
             )
 
 
-def fits(module: Module, entries: Mapping[str, Any]) -> bool:
+def fits(module: Any, entries: Mapping[str, Any]) -> bool:
     """Whether ``entries`` have exactly the names and shapes of the module's state."""
     own = {
         f"{prefix}.{name}" if prefix else name: t
@@ -191,7 +345,7 @@ def fits(module: Module, entries: Mapping[str, Any]) -> bool:
 class Backup:
     """The tensors of a module and a copy of their elements."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Any) -> None:
         self.tensors = [(m, dict(m._parameters), dict(m._buffers)) for m in module.modules()]
         self.elements: dict[Tensor, np.ndarray] = {}
         for _, parameters, buffers in self.tensors:

@@ -124,7 +124,7 @@ def check_names(module: Module, tensors: Named) -> None:
         )
 
 
-NOTHING = object()
+NOTHING: Any = object()
 
 
 def swap(module: Module, path: str, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import warnings
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from rushlight.tensor import Tensor
 from rushlight.typed import name_of_type
 
 
+@functools.cache
 def blas_function(action: str) -> Callable[..., int] | None:
     """OpenBLAS's ``<action>_num_threads``, if that is what NumPy multiplies matrices with."""
     library = ctypes.CDLL(_multiarray_umath.__file__)

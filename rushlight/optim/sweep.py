@@ -3,23 +3,35 @@
 An optimizer's ``update`` is algebra, and algebra makes a temporary for every operation. Called with
 lanes, which stand for arrays, it leaves a list of NumPy calls instead. Each result is then given
 the memory of a value that is no longer needed, and the list runs over all parameters of a group, a
-piece at a time, so that what one call writes the next still finds in the cache.
+piece at a time, so that what one call writes the next still finds in the cache. Large pieces are
+shared among threads.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rushlight.settings import get_num_threads
+
 PIECE = 1 << 17
 """Elements of a piece: enough work for a NumPy call, and yet all its operands fit the cache."""
 
+LARGE = 1 << 14  # elements of a piece that is worth a thread: NumPy then works without the GIL
+ENOUGH = 1 << 21  # elements times calls that are worth a thread
+MOST_THREADS = 4  # more would wait for the GIL
+
 NUMBER = -1  # stands for an operand that is a number, in the order of a recording's numbers
+
+Rows = list[NDArray[Any]]
 
 Calls = tuple[tuple[Any, ...], ...]
 """Operations as (kernel, operand, …). Operands count the lanes first, then the results of calls."""
@@ -182,28 +194,55 @@ class Sweep:
 
     def run(self, sets: Iterable[Sequence[NDArray[Any]]], dtype: np.dtype) -> None:
         """Runs the calls on each set of arrays, computing in the real type ``dtype``."""
-        steps, written, count = self.plan
         numbers = [np.array(x, dtype) for x in self.numbers]
-        scratch = list(np.empty((count, PIECE), dtype))
+        work = functools.partial(self.work, numbers=numbers, dtype=dtype)
+        small: list[Rows] = []
+        large: list[Rows] = []
         for arrays in sets:
-            rows, copies = [], []
-            for i, array in enumerate(arrays):
-                if array.dtype is dtype and array.flags.c_contiguous:
-                    rows.append(array.reshape(-1))
-                else:
-                    rows.append(as_row(array, dtype))
-                    if i in written:
-                        copies.append((array, rows[-1]))
-            size = rows[0].size
-            for start in range(0, size, PIECE):
-                width = min(PIECE, size - start)
-                pieces = rows if size <= PIECE else [row[start : start + width] for row in rows]
-                values = [*pieces, *numbers, *[row[:width] for row in scratch]]
-                for kernel, pick in steps:
-                    kernel(*pick(values))
-            for array, row in copies:
-                elements = row.view(array.dtype) if array.dtype.kind == "c" else row
-                np.copyto(array, elements.reshape(array.shape), casting="unsafe")
+            if all([a.dtype is dtype and a.flags.c_contiguous for a in arrays]):
+                for rows in cut([a.reshape(-1) for a in arrays]):
+                    (large if rows[0].size >= LARGE else small).append(rows)
+                continue
+            rows = [as_row(a, dtype) for a in arrays]
+            work(cut(rows))
+            for i in self.plan.written:
+                restore(arrays[i], rows[i])
+        calls = sum([rows[0].size for rows in large]) * len(self.plan.steps)
+        threads = min(calls // ENOUGH, MOST_THREADS)
+        if threads > 1 and (threads := min(threads, get_num_threads())) > 1:
+            shared = iter(large)
+            others = [
+                helpers(os.getpid()).submit(copy_context().run, work, shared)
+                for _ in range(threads - 1)
+            ]
+            work(shared)
+            work(small)
+            for other in others:
+                other.result()
+        else:
+            work([*large, *small])
+
+    def work(self, pieces: Iterable[Rows], numbers: Rows, dtype: np.dtype) -> None:
+        """Runs the calls on pieces, which several threads may take from one iterator."""
+        steps, scratch = self.plan.steps, np.empty((self.plan.scratch, PIECE), dtype)
+        for rows in pieces:
+            values = [*rows, *numbers, *scratch[:, : rows[0].size]]
+            for kernel, pick in steps:
+                kernel(*pick(values))
+
+
+@functools.cache
+def helpers(process: int) -> ThreadPoolExecutor:
+    """The threads that help; a forked process has none of its parent's, so it gets its own."""
+    return ThreadPoolExecutor(MOST_THREADS - 1, "rushlight-sweep")
+
+
+def cut(rows: Rows) -> Iterator[Rows]:
+    """Rows of equal length in pieces."""
+    size = rows[0].size
+    if size <= PIECE:
+        return iter([rows] if size else [])
+    return ([row[i : i + PIECE] for row in rows] for i in range(0, size, PIECE))
 
 
 def as_row(array: NDArray[Any], dtype: np.dtype) -> NDArray[Any]:
@@ -216,3 +255,9 @@ def as_row(array: NDArray[Any], dtype: np.dtype) -> NDArray[Any]:
     if row.dtype.kind == "c":
         row = row.view(row.real.dtype)
     return row.astype(dtype, copy=False)
+
+
+def restore(array: NDArray[Any], row: NDArray[Any]) -> None:
+    """Writes the elements of a row back into the array they were taken from."""
+    elements = row.view(array.dtype) if array.dtype.kind == "c" else row
+    np.copyto(array, elements.reshape(array.shape), casting="unsafe")

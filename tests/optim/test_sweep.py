@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import rushlight as rl
+from rushlight.optim import sweep as module
 from rushlight.optim.sweep import PIECE, Lane, Recording
 
 
@@ -129,3 +134,56 @@ def test_numbers_of_numpy() -> None:
     x = np.ones(2, np.float32)
     recording.sweep([np.float32(0.5) * p + np.float64(1)]).run([[x]], x.dtype)
     assert x.tolist() == [1.5, 1.5]
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two threads share the work, however little it is."""
+    before = rl.get_num_threads()
+    rl.set_num_threads(2)
+    monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(module, "ENOUGH", 1)
+    yield
+    rl.set_num_threads(before)
+
+
+def squares(count: int) -> bool:
+    """Whether a sweep over many arrays squares them all."""
+    recording = Recording(1)
+    (p,) = recording.lanes
+    arrays = [np.full(7, i, np.float32) for i in range(count)]
+    recording.sweep([p * p]).run([[a] for a in arrays], np.dtype(np.float32))
+    return all([bool((a == i * i).all()) for i, a in enumerate(arrays)])
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_share_the_work() -> None:
+    for _ in range(50):
+        assert squares(100)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_error_in_a_thread_is_raised() -> None:
+    recording = Recording(2)
+    p, g = recording.lanes
+    sets = [[np.ones(3), np.ones(4)] for _ in range(9)]
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        recording.sweep([p + g, None]).run(sets, np.dtype(np.float64))
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_are_as_quiet_as_the_caller() -> None:
+    w = [rl.zeros(5) for _ in range(50)]
+    for p in w:
+        p.grad = rl.zeros(5)
+    rl.optim.Adam(w, eps=0.0).step()  # warnings are errors here
+    assert all([bool(p.isnan().all()) for p in w])
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    assert squares(9)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(squares, (9,)).get(timeout=60)

@@ -9,6 +9,7 @@ from rushlight.ops import (  # noqa: F401 - importing a family registers its fun
     adaptive_pooling,
     attention,
     average_pooling,
+    batch_normalization,
     classification_losses,
     convolution,
     ctc,

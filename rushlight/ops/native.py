@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.ops import batch_normalization as batches
 from rushlight.ops import dropout as dropouts
 from rushlight.ops import normalization as norms
 from rushlight.ops.base import composite, in_place, need_tensor, ops, registry
@@ -249,14 +250,14 @@ def native_batch_norm(
     (tensor([2., 6.]), tensor([1., 1.]))
     """
     x = norms.floating("native_batch_norm", input)
-    norms.check_channels(
+    batches.check_channels(
         x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var
     )
     norms.parameters_fit(weight, bias, x, "native_batch_norm")
     if not training:
-        y = norms.of_running(x, weight, bias, running_mean, running_var, eps)
+        y = batches.of_running(x, weight, bias, running_mean, running_var, eps)
         return y, x.new_empty(0), x.new_empty(0)
-    y, mean, variance = norms.of_batch(x, weight, bias, running_mean, running_var, momentum, eps)
+    y, mean, variance = batches.of_batch(x, weight, bias, running_mean, running_var, momentum, eps)
     scale = (variance + eps).rsqrt()
     return y, mean.reshape(-1).to(x.dtype), scale.reshape(-1).to(x.dtype)
 
@@ -304,7 +305,7 @@ def instance_norm(
              [-1.0000,  1.0000]]])
     """
     statistics = running_mean, running_var
-    return norms.instance_norm(input, *statistics, weight, bias, use_input_stats, momentum, eps)
+    return batches.instance_norm(input, *statistics, weight, bias, use_input_stats, momentum, eps)
 
 
 @composite(

@@ -545,8 +545,10 @@ def gumbel_softmax(
 hardtanh, softplus = ops.__dict__[SPACE].hardtanh, ops.__dict__[SPACE].softplus
 silu_ = in_place(registry[f"{SPACE}.silu"])
 
-# PyTorch serves these under both names, the last three in place under this one alone.
+# PyTorch serves these under its top name and here.
 SHARED = "sigmoid tanh prelu hardshrink relu_ selu_ celu_ rrelu_ threshold_"
 vars(ops.__dict__[SPACE]).update({name: getattr(ops, name) for name in SHARED.split()})
 for name in ("elu", "leaky_relu", "hardtanh"):
-    setattr(ops.__dict__[SPACE], f"{name}_", in_place(registry[f"{SPACE}.{name}"]))
+    write = in_place(registry[f"{SPACE}.{name}"])
+    write.__module__ = f"rushlight.{SPACE}"
+    setattr(ops.__dict__[SPACE], f"{name}_", write)

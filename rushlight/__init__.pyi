@@ -26,6 +26,7 @@ from rushlight import testing as testing
 from rushlight import utils as utils
 from rushlight import version as version
 from rushlight import vision as vision
+from rushlight import xpu as xpu
 from rushlight.amp import GradScaler as GradScaler
 from rushlight.amp import autocast as autocast
 from rushlight.amp import get_autocast_dtype as get_autocast_dtype
@@ -491,8 +492,8 @@ def einsum(*args: Any) -> Tensor:
     """Sums of products by Einstein's convention."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: builtins.int | None = -1, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """The rows of ``weight`` at ``indices``: a table looked up."""
-def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2, scale_grad_by_freq: builtins.bool = False, mode: builtins.str = 'mean', sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
-    """The sum, mean or maximum of the rows of ``weight`` that each bag of numbers names."""
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: builtins.bool = False, mode: builtins.int = 0, sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> builtins.tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The folded bags, the bag of each index, the sizes of bags, and the indices of maxima."""
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: builtins.float, norm_type: builtins.float) -> Tensor:
     """Scales the rows of ``input`` at ``indices`` down to ``max_norm`` if beyond it."""
 @typing.overload

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
 Rebuild = Callable[[Iterator[Any]], Any]
 
 
-def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
+def flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], Rebuild]:
     """The leaves of ``tree``, and the function that makes such a tree of as many new leaves.
 
     >>> leaves, rebuild = flatten({"a": (1, 2), "b": [3]})
@@ -17,17 +20,22 @@ def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
     >>> rebuild(iter("xyz"))
     {'a': ('x', 'y'), 'b': ['z']}
     """
+    if is_leaf is not None and is_leaf(tree):
+        return [tree], next
     if isinstance(tree, dict):
-        parts = [flatten(value) for value in tree.values()]
+        parts = [flatten(value, is_leaf) for value in tree.values()]
     elif isinstance(tree, (tuple, list)):
-        parts = [flatten(value) for value in tree]
+        parts = [flatten(value, is_leaf) for value in tree]
     else:
         return [tree], next
 
     def rebuild(leaves: Iterator[Any]) -> Any:
         children = [part(leaves) for _, part in parts]
         if isinstance(tree, dict):
-            return type(tree)(zip(tree, children, strict=True))
+            # A copy keeps what a dict knows beside its items, as a defaultdict does.
+            rebuilt = copy.copy(tree)
+            rebuilt.update(zip(tree, children, strict=True))
+            return rebuilt
         return getattr(type(tree), "_make", type(tree))(children)
 
     return [leaf for found, _ in parts for leaf in found], rebuild

@@ -48,8 +48,9 @@ def standardize_backward(
     z, _, variance = centered(x, dims, center)
     r = 1 / np.sqrt(variance + x.dtype.type(eps))
     share = x.dtype.type(variance.size / max(x.size, 1))
+    sums: tuple[Array, ...] = ()
     if weight is None:
-        y, sums = g * r, ()
+        y = g * r
         first, second = total(g, dims), total_of_products(g, z, dims) * r
     else:
         weight = weight.reshape((1,) * (x.ndim - weight.ndim) + weight.shape)

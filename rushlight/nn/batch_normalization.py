@@ -65,10 +65,10 @@ class _NormBase(_Affine):
 
     def reset_running_stats(self) -> None:
         """Forgets the batches seen."""
-        if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+        start = (self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)
+        for t, value in start:
+            if t is not None:
+                t.fill_(value)
 
     def reset_parameters(self) -> None:
         """Sets the weight to ones, the bias to zeros, and forgets the batches seen."""
@@ -402,7 +402,8 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if not self.has_uninitialized_params():
             return
         self.num_features = input.shape[1]
-        for t in (self.weight, self.bias, self.running_mean, self.running_var):
+        members: tuple[Any, ...] = (self.weight, self.bias, self.running_mean, self.running_var)
+        for t in members:
             if is_lazy(t):
                 t.materialize((self.num_features,))
         self.reset_parameters()

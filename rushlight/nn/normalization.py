@@ -45,7 +45,7 @@ class _Affine(Module):
 
 
 def _as_shape(shape: Shape) -> tuple[int, ...]:
-    return tuple(shape) if isinstance(shape, (tuple, list)) else (index(shape),)
+    return tuple(shape) if isinstance(shape, Sequence) else (index(shape),)
 
 
 class LayerNorm(_Affine):

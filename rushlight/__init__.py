@@ -132,8 +132,8 @@ _PACKAGES = ("io", "nn", "optim", "utils", "vision")
 _FILE_FUNCTIONS = ("load", "save")
 _NETWORK_FUNCTIONS = (
     *("_native_batch_norm_legit", "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout"),
-    *("alpha_dropout_",),
-    *("avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "channel_shuffle"),
+    *("alpha_dropout_", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits"),
+    *("channel_shuffle",),
     *("conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d"),
     *("conv_transpose3d", "convolution", "cosine_embedding_loss", "cosine_similarity"),
     *("ctc_loss", "dropout", "dropout_", "embedding_bag", "embedding_renorm_"),

@@ -285,8 +285,20 @@ class TestNames:
         assert rl.cuda.manual_seed_all(3) is None
         assert not rl.backends.mps.is_available()
         assert rl.accelerator.current_accelerator() is None
-        with pytest.raises(RuntimeError, match="'cpu'"):
-            rl.cuda.current_device()
+        assert not rl.xpu.is_available() and rl.xpu.device_count() == 0
+        for missing in (rl.cuda.current_device, rl.xpu.synchronize):
+            with pytest.raises(RuntimeError, match="'cpu'"):
+                missing()
+
+    def test_switches_of_attention_are_set_back(self) -> None:
+        with rl.backends.cuda.sdp_kernel(True, False, enable_mem_efficient=False):
+            assert rl.backends.cuda.flash_sdp_enabled()
+            assert not rl.backends.cuda.math_sdp_enabled()
+            assert not rl.backends.cuda.mem_efficient_sdp_enabled()
+        assert rl.backends.cuda.math_sdp_enabled()
+        rl.backends.cuda.enable_cudnn_sdp(False)
+        assert not rl.backends.cuda.cudnn_sdp_enabled()
+        rl.backends.cuda.enable_cudnn_sdp(True)
 
     def test_threads(self) -> None:
         before = rl.get_num_threads()

@@ -25,8 +25,8 @@ LAYERS = (
     ("autograd",),
     ("ops",),
     ("fft", "linalg", "masked", "return_types", "signal", "special"),  # namespaces of ops
-    ("drawing", "func", "testing"),
-    ("accelerator", "amp", "backends", "cuda", "settings", "version"),
+    ("distributions", "drawing", "func", "testing"),
+    ("accelerator", "amp", "backends", "cuda", "settings", "version", "xpu"),
     ("graph",),
     ("passes",),
     ("codegen",),

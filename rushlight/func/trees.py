@@ -9,9 +9,7 @@ from typing import Any
 Rebuild = Callable[[Iterator[Any]], Any]
 
 
-def flatten(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
-) -> tuple[list[Any], Rebuild]:
+def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Rebuild]:
     """The leaves of ``tree``, and the function that makes such a tree of as many new leaves.
 
     >>> leaves, rebuild = flatten({"a": (1, 2), "b": [3]})

@@ -13,6 +13,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 
 class Window(NamedTuple):
@@ -46,6 +47,9 @@ class Window(NamedTuple):
         return self.stride > (self.size - 1) * self.dilation or self.count < 2
 
 
+MANY = 48
+"""So many elements of a window are worth copying side by side to find the largest."""
+
 Windows = tuple[Window, ...]
 """Those of the last dimensions of an array, which together are its *plane*."""
 
@@ -69,10 +73,16 @@ def parts(w: Window) -> tuple[tuple[int, slice, slice], ...]:
 
 @functools.lru_cache(1024)
 def kind_of(windows: Windows) -> str:
-    """``"single"`` windows (one in each plane), ``"disjoint"`` or ``"overlapping"`` ones."""
+    """``"single"`` windows (one in each plane), ``"disjoint"`` or ``"overlapping"`` ones.
+
+    Disjoint windows that have many elements, and none in the padding, are called ``"inside"``.
+    """
     if all([w.count == 1 and parts(w) for w in windows]):
         return "single"
-    return "disjoint" if all([w.is_disjoint for w in windows]) else "overlapping"
+    if not all([w.is_disjoint for w in windows]):
+        return "overlapping"
+    inside = all([not w.padding and w.count * w.stride <= w.length for w in windows])
+    return "inside" if inside and math.prod([w.size for w in windows]) >= MANY else "disjoint"
 
 
 def fold(ufunc: Any, x: np.ndarray, windows: Windows, empty: Any) -> np.ndarray:
@@ -161,10 +171,13 @@ def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np
     kind = kind_of(windows)
     if kind == "overlapping":
         y, number = _fold_in_cells(np.maximum, x, windows, empty, True)
-        index = _placed(number, windows)
+        # A result that is as small as the padding might have been found there.
+        doubtful = (y == empty).any()
+        index = _place_in_each(x, y, windows) if doubtful else _placed(number, windows)
     else:
         y = fold(np.maximum, x, windows, empty)
-        index = _place_in_one(x, windows) if kind == "single" else _place_in_each(x, y, windows)
+        place = {"single": _place_in_one, "inside": _place_inside}.get(kind, _place_in_each)
+        index = place(x, y, windows)
     unordered = np.isnan(y)
     if unordered.any():
         plane = x.shape[x.ndim - len(windows) :]
@@ -177,12 +190,22 @@ def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np
     return y, index
 
 
-def _place_in_one(x: np.ndarray, windows: Windows) -> np.ndarray:
+def _place_in_one(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
     """The places of the largest elements if there is one window in each plane."""
     inside, plane = tuple(map(_only, windows)), [w.length for w in windows]
     order = np.arange(math.prod(plane)).reshape(plane)[inside].reshape(-1)
     shape = (*x.shape[: x.ndim - len(windows)], *[1] * len(windows))
     return order.take(x[(..., *inside)].reshape(*shape, order.size).argmax(-1))
+
+
+def _place_inside(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
+    """The places of the largest elements of windows without padding, laid out one after another."""
+    lead = x.ndim - len(windows)
+    steps = zip(x.strides[lead:], windows, strict=True)
+    between, within = zip(*[(s * w.stride, s * w.dilation) for s, w in steps], strict=True)
+    sizes = [w.size for w in windows]
+    view = as_strided(x, (*y.shape, *sizes), (*x.strides[:lead], *between, *within))
+    return _placed(view.reshape(*y.shape, math.prod(sizes)).argmax(-1), windows)
 
 
 def _place_in_each(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Where the size divides the plane's the windows are those of plain pooling. Else neighbouring windows
 share an element or differ in length: averages are then a resampling, and maxima those of a copy in
-which every window has elements of its own.
+which all windows are as long and have elements of their own.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.kernels import pooling as kernels
 from rushlight.kernels.pooling import Window
 from rushlight.kernels.resampling import Map
 from rushlight.layouts import shape_of
-from rushlight.ops.base import composite, need_tensor, registry
+from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.interpolation import resample
-from rushlight.ops.pooling import need_dtype, with_indices
+from rushlight.ops.pooling import need_dtype, plane_put, with_indices
+from rushlight.ops.reduce import in_float32
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor
 
 Sizes = int | None | Sequence[int | None]
 COUNTS = ("no ints", "one int", "two ints", "three ints")
@@ -158,30 +160,40 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
 
 @functools.lru_cache(256)
 def apart(n: int, count: int) -> np.ndarray:
-    """The elements of all windows one after the other, as many for each: the last one repeated."""
+    """The elements of each window in a row of its own, all as long: the last one is repeated."""
     i = np.arange(count)
     start, stop = i * n // count, -(-(i + 1) * n // count)
     steps = np.arange((stop - start).max(initial=1))
     return np.minimum(start.reshape(-1, 1) + steps, stop.reshape(-1, 1) - 1)
 
 
-def adaptive_largest(rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
-    name = f"adaptive_max_pool{rank}d"
-    x = need_tensor(name, input)
-    sizes = target(name, x, output_size, rank)
-    plane = x._array.shape[-rank:]
-    windows = even(plane, sizes)
-    elements = None
-    if windows is None:
+class LargestApart(Op):
+    """The largest elements of windows that do not divide their planes evenly, and their places."""
+
+    function = method = False
+    differentiable = (0,)
+
+    def check(self, input: Tensor, sizes: tuple[int, ...], return_indices: bool) -> Any:
+        return (input,), {"sizes": sizes, "return_indices": return_indices}
+
+    @in_float32
+    def eager(self, x, *, sizes, return_indices):
+        plane = x.shape[x.ndim - len(sizes) :]
         elements = [apart(n, count) for n, count in zip(plane, sizes, strict=True)]
-        for dim, each in enumerate(elements, x._array.ndim - rank):
-            x = x.index_select(dim, wrap(each.reshape(-1)))
+        for dim, each in enumerate(elements, x.ndim - len(sizes)):
+            x = x.take(each.reshape(-1), dim)
         windows = tuple([Window(e.size, len(e), e.shape[1], e.shape[1]) for e in elements])
-    pool = registry[f"nn.functional.max_pool{rank}d"]
-    y = pool.apply((x,), {"windows": windows, "return_indices": return_indices})
-    if elements is None or not return_indices:
-        return y
-    return y[0], wrap(places(y[1]._array, elements, plane))
+        if not return_indices:
+            return kernels.fold(np.maximum, x, windows, -np.inf)
+        y, index = kernels.largest(x, windows, -np.inf)
+        return y, places(index, elements, plane)
+
+    def vjp(self, g, _y, x, *, sizes, return_indices):
+        _, index = largest_apart(x, sizes, True)
+        return plane_put(g, index, tuple(x.shape[-len(sizes) :]), False)
+
+
+largest_apart = registry["largest_apart"].call
 
 
 def places(index: np.ndarray, elements: list[np.ndarray], plane: Sequence[int]) -> np.ndarray:
@@ -191,6 +203,17 @@ def places(index: np.ndarray, elements: list[np.ndarray], plane: Sequence[int]) 
     inside = np.unravel_index(index, [e.size for e in elements])
     old = [e.reshape(-1).take(i) for e, i in zip(elements, inside, strict=True)]
     return np.ravel_multi_index(old, plane)
+
+
+def adaptive_largest(rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
+    name = f"adaptive_max_pool{rank}d"
+    x = need_tensor(name, input)
+    sizes = target(name, x, output_size, rank)
+    windows = even(x._array.shape[-rank:], sizes)
+    if windows is None:
+        return largest_apart(x, sizes, return_indices)
+    pool = registry[f"nn.functional.max_pool{rank}d"]
+    return pool.apply((x,), {"windows": windows, "return_indices": return_indices})
 
 
 def largest_samples(rank: int) -> list[S]:

@@ -79,10 +79,11 @@ def sliding(
     for k, p, d in zip(size, padding, dilation, strict=True):
         if p < 0:
             raise RuntimeError(f"{name}(): pad must be non-negative, but got pad: {p}")
-        if p > ((k - 1) * d + 1) // 2:
+        if p > k // 2:
+            half = "at most half of effective" if p > ((k - 1) * d + 1) // 2 else "at most half of"
             raise RuntimeError(
-                f"{name}(): pad should be at most half of effective kernel size, but got pad={p}, "
-                f"kernel_size={k} and dilation={d}"
+                f"{name}(): pad should be {half} kernel size, but got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
             )
     need_planes(name, shape, rank)
     windows = tuple(
@@ -129,18 +130,6 @@ def windows_of(
     return sliding(name, x._array.shape, size, steps, margin, apart, ceil_mode)
 
 
-class LargestPlaces(Op):
-    """Where in its plane the largest element of each window stands: what max pooling indexes."""
-
-    function = method = differentiable = False
-
-    def check(self, input: Tensor, windows: Windows) -> Any:
-        return (input,), {"windows": windows}
-
-    def eager(self, x, *, windows):
-        return kernels.largest(x, windows, least(x.dtype))[1]
-
-
 class PlanePut(Op):
     """Planes of zeros with values at the places ``index``; what meets there is added up.
 
@@ -176,7 +165,6 @@ class PlanePick(Op):
         return plane_put(g, index, tuple(_x.shape[len(_x.shape) - rank :]), False), None
 
 
-largest_places = registry["largest_places"].call
 plane_put = registry["plane_put"].call
 plane_pick = registry["plane_pick"].call
 
@@ -237,9 +225,9 @@ class MaxPool(Op, abstract=True):
         return kernels.fold(np.maximum, x, windows, least(x.dtype))
 
     def vjp(self, g, _y, x, *, windows, return_indices):
+        _, index = self.apply((x,), {"windows": windows, "return_indices": True})
         plane = tuple([w.length for w in windows])
-        once = all([w.is_disjoint for w in windows])
-        return plane_put(g, largest_places(x, windows), plane, once)
+        return plane_put(g, index, plane, all([w.is_disjoint for w in windows]))
 
 
 class MaxPool1D(MaxPool):

@@ -46,8 +46,11 @@ def target(name: str, x: Tensor, size: Any, rank: int) -> tuple[int, ...]:
             f"{name}(): argument 'output_size' should contain {COUNTS[rank]} (got {len(numbers)})"
         )
     if len(shape) not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}"
+        # PyTorch looks up the sizes of a tuple in the shape, and finds that it is too short.
+        error = ValueError if rank > 1 and each is size and len(shape) <= rank else RuntimeError
+        raise error(
+            f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(shape)}. Input "
+            f"dimension should be at least {rank + 1}"
         )
     plane = shape[-rank:]
     sizes = tuple([n if count is None else count for n, count in zip(plane, numbers, strict=True)])
@@ -74,6 +77,7 @@ def adaptive_errors(rank: int) -> list[Fails]:
         Fails(RuntimeError, rf"{several}s? \(got {rank + 1}\)", x, (2,) * (rank + 1)),
         Fails(RuntimeError, "greater than or equal to 0 but received", x, -1),
         Fails(RuntimeError, rf"Expected {rank + 1}D or {rank + 2}D tensor, but got \[4\]", T(4), 2),
+        Fails(ValueError if rank > 1 else RuntimeError, "at least", T(4), (2,) * rank),
         Fails(RuntimeError, "with dimension 2 being empty", T(1, 2, 0, *plane[1:]), 2),
         Fails(NotImplementedError, "for 'Long'", T(1, *plane, dtype=dtypes.int64), 2),
     ]

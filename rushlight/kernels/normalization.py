@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ def standardize(
     >>> y, mean, variance
     (array([[-1.,  1.]]), array([[2.]]), array([[1.]]))
     """
+    shape, ones = x.shape, [1 if d in dims else n for d, n in enumerate(x.shape)]
+    dims, x, weight, bias = in_runs(dims, x, weight, bias)
     y, mean, variance = centered(x, dims, center)
     scale = 1 / np.sqrt(variance + x.dtype.type(eps))
     target = y if center else np.empty_like(x)
@@ -34,7 +37,7 @@ def standardize(
         y = np.multiply(y, factor, target)
     if bias is not None:
         y += bias
-    return y, mean, variance
+    return y.reshape(shape), mean.reshape(ones), variance.reshape(ones)
 
 
 def standardize_backward(
@@ -45,6 +48,8 @@ def standardize_backward(
     With h = g * weight, r = 1 / sqrt(variance + eps) and z = (x - mean) * r, that by ``x`` is
     ``r * (h - mean(h) - z * mean(h * z))``.
     """
+    shape = x.shape
+    dims, x, g, weight = in_runs(dims, x, g, weight)
     z, _, variance = centered(x, dims, center)
     r = 1 / np.sqrt(variance + x.dtype.type(eps))
     share = x.dtype.type(variance.size / max(x.size, 1))
@@ -66,7 +71,28 @@ def standardize_backward(
     y -= np.multiply(z, second * (r * r * share), z if center else None)
     if center:
         y -= first * (r * share)
-    return (y, *sums)
+    return (y.reshape(shape), *sums)
+
+
+def in_runs(dims: Dims, x: Array, *others: Array | None) -> tuple[Any, ...]:
+    """The arguments with the last dimensions as one, where all of them are summed over.
+
+    Long runs go quicker than short ones.
+    """
+    first = x.ndim
+    while first - 1 in dims:
+        first -= 1
+    count = x.ndim - first
+    if count < 2 or not x.flags.c_contiguous:
+        return dims, x, *others
+    sizes = x.shape[first:], (1,) * count
+    if any([a is not None and a.shape[-count:] not in sizes for a in others]):
+        return dims, x, *others
+    joined = [
+        None if a is None else a.reshape(*a.shape[:-count], math.prod(a.shape[-count:]))
+        for a in (x, *others)
+    ]
+    return tuple([d for d in dims if d <= first]), *joined
 
 
 def centered(x: Array, dims: Dims, center: bool) -> tuple[Array, Array, Array]:

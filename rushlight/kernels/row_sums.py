@@ -16,6 +16,8 @@ from rushlight.kernels.summation import ROW, add_up
 Array = NDArray[Any]
 Dims = tuple[int, ...]
 
+PRODUCTS = 8192  # terms of a row beyond which ``np.vecdot`` would start threads
+
 
 def total(x: Array, dims: Dims) -> Array:
     """The sum over ``dims``, which stay with size 1; ``x`` itself if there are none.
@@ -38,6 +40,6 @@ def total_of_products(a: Array, b: Array, dims: Dims) -> Array:
     array([[11.]])
     """
     last = a.ndim - 1
-    if last in dims and a.shape[last] <= ROW:
+    if last in dims and a.shape[last] <= PRODUCTS:
         return total(np.vecdot(a, b)[..., None], tuple([d for d in dims if d != last]))
     return total(a * b, dims)

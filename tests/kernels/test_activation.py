@@ -10,6 +10,8 @@ import pytest
 
 from rushlight.kernels import activation as kernels
 
+pytestmark = pytest.mark.filterwarnings("ignore:overflow")  # kernels run where it is silent
+
 GRID = np.linspace(-12, 12, 100_001, dtype=np.float32)
 
 

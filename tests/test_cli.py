@@ -248,6 +248,8 @@ class TestServedNames:
         cases = {
             "torch.nothing": "AttributeError: torch.nothing",
             "torch.autograd.nothing": "AttributeError: torch.autograd.nothing",
+            "torch.nn.nothing": "AttributeError: torch.nn.nothing",
+            "torch.utils.nothing": "AttributeError: torch.utils.nothing",
             "from torch import nothing": "ImportError: torch.nothing",
             "from torch.autograd import nothing": "ImportError: torch.autograd.nothing",
             "import torch.nothing": "ModuleNotFoundError: torch.nothing",

@@ -285,7 +285,8 @@ class TestNames:
         assert rl.cuda.manual_seed_all(3) is None
         assert not rl.backends.mps.is_available()
         assert rl.accelerator.current_accelerator() is None
-        assert not rl.xpu.is_available() and rl.xpu.device_count() == 0
+        assert not rl.xpu.is_available()
+        assert rl.xpu.device_count() == 0
         for missing in (rl.cuda.current_device, rl.xpu.synchronize):
             with pytest.raises(RuntimeError, match="'cpu'"):
                 missing()

@@ -10,13 +10,12 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from opcode import opmap
 from types import FrameType, ModuleType
-from typing import NoReturn
 
 PACKAGES = {"torchvision": "rushlight.vision", "torch": "rushlight"}  # the most specific first
 SERVED_VERSION = "2.13.0"  # what a served program reads as torch.__version__, to choose its way by
@@ -96,18 +95,36 @@ class Importer(MetaPathFinder, Loader):
             ours, told = vars(sys.modules["rushlight"]), vars(sys.modules["rushlight.version"])
             self.version = ours["__version__"]
             ours["__version__"] = told["__version__"] = SERVED_VERSION
-        for name, loaded in list(sys.modules.items()):
-            alias = served(name)
-            if alias is not None:
-                sys.modules[alias] = loaded
-                vars(loaded).setdefault("__getattr__", partial(_refuse, loaded, alias))
+        _name_loaded()
 
 
 importer = Importer()
 
 
-def _refuse(module: ModuleType, alias: str, name: str) -> NoReturn:
-    """The module-level ``__getattr__`` of a served module: Python calls it for a name we lack."""
+def _name_loaded() -> None:
+    """Gives every module of ours that is loaded its served name."""
+    for name, loaded in list(sys.modules.items()):
+        alias = served(name)
+        if alias is not None:
+            sys.modules[alias] = loaded
+            own = vars(loaded).get("__getattr__")
+            if not isinstance(own, partial):
+                vars(loaded)["__getattr__"] = partial(_find, alias, own)
+
+
+def _find(alias: str, own: Callable[[str], object] | None, name: str) -> object:
+    """The module-level ``__getattr__`` of a served module: Python calls it for a name we lack.
+
+    A module that loads some of its names when they are asked for has its ``own``.
+    """
+    if own is not None:
+        try:
+            found = own(name)
+        except AttributeError:
+            pass
+        else:
+            _name_loaded()
+            return found
     frame = sys._getframe(1)
     text = _missing(f"{alias}.{name}", frame)
     if frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:

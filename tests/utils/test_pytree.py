@@ -33,13 +33,15 @@ Pair = namedtuple("Pair", "left right")
 def test_a_tree_is_built_again_of_its_leaves(tree: Any) -> None:
     leaves, spec = tree_flatten(tree)
     again = tree_unflatten(leaves, spec)
-    assert again == tree and type(again) is type(tree)
+    assert again == tree
+    assert type(again) is type(tree)
     assert spec.num_leaves == len(leaves)
 
 
 def test_a_defaultdict_keeps_its_default() -> None:
     doubled = tree_map(lambda x: x * 2, defaultdict(list, {"x": 1}))
-    assert doubled["other"] == [] and doubled["x"] == 2
+    assert doubled["other"] == []
+    assert doubled["x"] == 2
 
 
 def test_structures_are_equal_whatever_the_leaves() -> None:
@@ -54,7 +56,8 @@ def test_a_map_of_several_trees() -> None:
 def test_only_tensors_are_changed() -> None:
     batch = {"x": rl.ones(2), "names": ["a", "b"]}
     moved = tree_map_only(rl.Tensor, lambda t: t.double(), batch)
-    assert moved["x"].dtype is rl.float64 and moved["names"] == ["a", "b"]
+    assert moved["x"].dtype is rl.float64
+    assert moved["names"] == ["a", "b"]
 
 
 def test_a_branch_may_be_a_leaf() -> None:
@@ -66,7 +69,8 @@ def test_questions_and_effects() -> None:
     seen: list[int] = []
     assert tree_map_(seen.append, [1, [2]]) == [1, [2]]
     assert seen == [1, 2]
-    assert tree_any(lambda x: x > 1, seen) and not tree_all(lambda x: x > 1, seen)
+    assert tree_any(lambda x: x > 1, seen)
+    assert not tree_all(lambda x: x > 1, seen)
 
 
 def test_too_few_leaves_are_refused() -> None:

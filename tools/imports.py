@@ -25,7 +25,7 @@ LAYERS = (
     ("autograd",),
     ("ops",),
     ("fft", "linalg", "masked", "return_types", "signal", "special"),  # namespaces of ops
-    ("distributions", "drawing", "func", "testing"),
+    ("drawing", "func", "testing"),
     ("accelerator", "amp", "backends", "cuda", "settings", "version", "xpu"),
     ("graph",),
     ("passes",),
@@ -33,6 +33,7 @@ LAYERS = (
     ("runtime",),
     ("compile",),
     ("nn",),
+    ("distributions",),
     ("optim",),
     ("data",),
     ("io",),

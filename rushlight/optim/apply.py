@@ -75,8 +75,15 @@ def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]
         new, after = optimizer.update(lane, -g if hyper.get("maximize") else g, before, hyper)
         numbers = {k: after.pop(k) for k, _ in shared if k in after}
         fresh = [k for k in after if k not in names]
-        sweep = recording.sweep([new, None, *[after.get(k) for k in (*names, *fresh)]])
-        sets = [arrays_of(optimizer, t, state, names, fresh) for t, state in members]
+        keys = (*names, *fresh)
+        sweep = recording.sweep([new, None, *[after.get(k) for k in keys]])
+        for parameter, state in members if fresh else ():
+            state.update({k: wrap(np.empty_like(parameter._array)) for k in fresh})
+            optimizer.state[parameter] = state
+        sets = [
+            [t._array, t._grad._array, *[state[k]._array for k in keys]]  # type: ignore[union-attr]
+            for t, state in members
+        ]
         local.state.run(sweep.run, sets, real_type(dtype))
         for parameter, state in members:
             for k, value in numbers.items():
@@ -85,17 +92,6 @@ def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]
                 writes = t._counter or counter(t)
                 writes.value += 1
                 writes.site = site
-
-
-def arrays_of(
-    optimizer: Optimizer, p: Tensor, state: State, names: Sequence[str], fresh: Sequence[str]
-) -> list[np.ndarray]:
-    """The arrays of a parameter: its own, its gradient's, its state's, and those that are new."""
-    if fresh:
-        state.update({k: wrap(np.empty_like(p._array)) for k in fresh})
-        optimizer.state[p] = state
-    grad: Any = p._grad
-    return [p._array, grad._array, *[state[k]._array for k in (*names, *fresh)]]
 
 
 def real_type(dtype: np.dtype) -> np.dtype:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from operator import itemgetter
@@ -200,13 +200,16 @@ class Sweep:
         large: list[Rows] = []
         for arrays in sets:
             if all([a.dtype is dtype and a.flags.c_contiguous for a in arrays]):
-                for rows in cut([a.reshape(-1) for a in arrays]):
-                    (large if rows[0].size >= LARGE else small).append(rows)
-                continue
-            rows = [as_row(a, dtype) for a in arrays]
-            work(cut(rows))
-            for i in self.plan.written:
-                restore(arrays[i], rows[i])
+                rows = [a.reshape(-1) for a in arrays]
+                if rows[0].size >= LARGE:
+                    large += cut(rows)
+                else:
+                    small.append(rows)
+            else:
+                rows = [as_row(a, dtype) for a in arrays]
+                work(cut(rows))
+                for i in self.plan.written:
+                    restore(arrays[i], rows[i])
         calls = sum([rows[0].size for rows in large]) * len(self.plan.steps)
         threads = min(calls // ENOUGH, MOST_THREADS)
         if threads > 1 and (threads := min(threads, get_num_threads())) > 1:
@@ -225,8 +228,12 @@ class Sweep:
     def work(self, pieces: Iterable[Rows], numbers: Rows, dtype: np.dtype) -> None:
         """Runs the calls on pieces, which several threads may take from one iterator."""
         steps, scratch = self.plan.steps, np.empty((self.plan.scratch, PIECE), dtype)
+        others: dict[int, Rows] = {}  # numbers and scratch rows, by the length of a piece
         for rows in pieces:
-            values = [*rows, *numbers, *scratch[:, : rows[0].size]]
+            size = rows[0].size
+            if size not in others:
+                others[size] = [*numbers, *scratch[:, :size]]
+            values = rows + others[size]
             for kernel, pick in steps:
                 kernel(*pick(values))
 
@@ -237,12 +244,9 @@ def helpers(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST_THREADS - 1, "rushlight-sweep")
 
 
-def cut(rows: Rows) -> Iterator[Rows]:
+def cut(rows: Rows) -> list[Rows]:
     """Rows of equal length in pieces."""
-    size = rows[0].size
-    if size <= PIECE:
-        return iter([rows] if size else [])
-    return ([row[i : i + PIECE] for row in rows] for i in range(0, size, PIECE))
+    return [[row[i : i + PIECE] for row in rows] for i in range(0, rows[0].size, PIECE)]
 
 
 def as_row(array: NDArray[Any], dtype: np.dtype) -> NDArray[Any]:

@@ -17,6 +17,8 @@ from rushlight import nn
 from rushlight.utils.data import DataLoader
 from rushlight.vision.datasets import Digits
 
+BAR = "█·" if (sys.stdout.encoding or "").lower().startswith("utf") else "#."
+
 
 class LeNet(nn.Module):
     """Two convolutions with pooling, three linear layers: LeNet-5 for images of 8×8."""
@@ -81,7 +83,8 @@ def show(epoch: int, epochs: int, share: float, loss: float, start: float) -> No
     done = (epoch + share) / epochs
     if not sys.stdout.isatty() and share < 1:
         return
-    bar = "█" * round(30 * done) + "·" * (30 - round(30 * done))
+    full, empty = BAR
+    bar = full * round(30 * done) + empty * (30 - round(30 * done))
     end = "" if sys.stdout.isatty() else "\n"
     begin = "\r" if sys.stdout.isatty() else ""
     seconds = time.perf_counter() - start

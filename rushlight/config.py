@@ -21,6 +21,7 @@ class Config:
     deterministic: bool = False  # what use_deterministic_algorithms was told
     deterministic_warn_only: bool = False  # and its warn_only
     float32_matmul_precision: str = "highest"  # what set_float32_matmul_precision was told
+    public_name: str = "rushlight"  # what texts call the package: a served program reads torch
     keep_memory: bool = _flag("keep_memory", True)  # freed arrays stay with the process
 
 

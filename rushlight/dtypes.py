@@ -27,7 +27,7 @@ class dtype:  # noqa: N801 - PyTorch's spelling
         self.storage_name = storage_name
 
     def __repr__(self) -> str:
-        return f"rushlight.{self.name}"
+        return f"{config.public_name}.{self.name}"
 
     def __reduce__(self) -> str | tuple:
         return (_by_name, (self.name,))

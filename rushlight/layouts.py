@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.config import config
 from rushlight.errors import kind as kind_of
 
 MOST_DIMENSIONS = 64
@@ -21,7 +22,7 @@ class _Constant:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"rushlight.{self.name}"
+        return f"{config.public_name}.{self.name}"
 
     def __reduce__(self) -> tuple:
         return _by_name, (self.name,)

@@ -5,15 +5,23 @@ Operators and most methods are installed by the op registry (``rushlight.ops``).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.config import config
 from rushlight.device import cpu, device
 
 new = object.__new__
+NOT_A_LEAF = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+    "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+    "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+    "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
+)
 LEAF = "leaf"
 VIEW = "view"
 
@@ -41,7 +49,7 @@ class Size(tuple):
         return count
 
     def __repr__(self) -> str:
-        return f"rushlight.Size({list(self)})"
+        return f"{config.public_name}.Size({list(self)})"
 
     def __add__(self, other: tuple[Any, ...]) -> Size:  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))
@@ -154,7 +162,10 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` accumulated, or None."""
-        return self._grad
+        g = self._grad
+        if g is None and self._history is not None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(NOT_A_LEAF, stacklevel=2)
+        return g
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:

@@ -22,6 +22,7 @@ import typing
 
 _Operand: typing.TypeAlias = Tensor | builtins.complex | np.number[Any] | np.bool_ | np.ndarray
 new: Any
+NOT_A_LEAF: builtins.str
 LEAF: builtins.str
 VIEW: builtins.str
 class Counter:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.config import config
 from rushlight.device import device, require
 from rushlight.layouts import shape_of
 from rushlight.literals import array_of
@@ -87,7 +88,7 @@ _BY_NAME = {f"{kind.storage_name}Tensor": kind for kind in dtypes.ALL}
 
 def name_of_type(kind: dtypes.dtype) -> str:
     """``'rushlight.FloatTensor'`` for float32."""
-    return f"rushlight.{kind.storage_name}Tensor"
+    return f"{config.public_name}.{kind.storage_name}Tensor"
 
 
 def dtype_of_type(value: Any) -> dtypes.dtype:

@@ -153,6 +153,8 @@ class SummaryWriter:
         """A Matplotlib figure, or a list of them."""
         figures = figure if isinstance(figure, list) else [figure]
         for item in figures:
+            if not callable(getattr(item, "savefig", None)):
+                raise TypeError(f"add_figure(): expected a Matplotlib figure, got {type(item)}")
             item.canvas.draw()
             pixels = np.asarray(item.canvas.buffer_rgba())
             self._add(summaries.image(tag, pixels), global_step, walltime)

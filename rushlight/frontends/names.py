@@ -95,6 +95,7 @@ class Importer(MetaPathFinder, Loader):
             ours, told = vars(sys.modules["rushlight"]), vars(sys.modules["rushlight.version"])
             self.version = ours["__version__"]
             ours["__version__"] = told["__version__"] = SERVED_VERSION
+            ours["config"].public_name = "torch"
         _name_loaded()
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.device import device as Device
+from rushlight.device import require
 from rushlight.errors import kind
 from rushlight.io import checkpoint, numpy_files, safetensors, torch_files
 from rushlight.io.archives import Archive
@@ -92,7 +93,7 @@ def load(
     {'step': 7}
     """
     if isinstance(map_location, (str, Device)):
-        Device(map_location)
+        require(map_location)
     if isinstance(f, (str, os.PathLike)):
         path = os.fspath(f)
         with reading(str(path)):

@@ -27,7 +27,7 @@ class Archive:
                 io.BytesIO(data) if isinstance(data, bytes) else Window(data)
             )
         except (zipfile.BadZipFile, struct.error, OSError) as error:
-            raise CheckpointError(f"the archive is damaged ({error})") from None
+            raise CheckpointError(f"the archive is damaged or cut off ({error})") from None
         self.members: dict[str, zipfile.ZipInfo] = {}
         end = 0
         for info in sorted(self.zip.infolist(), key=lambda info: info.header_offset):

@@ -18,6 +18,8 @@ from rushlight.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
 
+FORGOTTEN = "; call super().__init__() first in the module's __init__"
+
 
 class Module(hooks.Hookable, Stateful):
     """The base of all networks and their layers.
@@ -84,19 +86,24 @@ class Module(hooks.Hookable, Stateful):
         for kind in ("_parameters", "_buffers", "_modules"):
             if kind in own and name in own[kind]:
                 return own[kind][name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        cure = FORGOTTEN if "_parameters" not in own else ""
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{cure}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         if isinstance(value, Parameter):
             if "_parameters" not in own:
-                raise AttributeError("cannot assign parameters before Module.__init__() call")
+                raise AttributeError(
+                    "cannot assign parameters before Module.__init__() call" + FORGOTTEN
+                )
             if name not in own["_parameters"]:
                 self._forget(name)
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if "_modules" not in own:
-                raise AttributeError("cannot assign module before Module.__init__() call")
+                raise AttributeError(
+                    "cannot assign module before Module.__init__() call" + FORGOTTEN
+                )
             if name not in own["_modules"]:
                 self._refuse_in(name, value, "_parameters")
                 self._forget(name)
@@ -174,7 +181,7 @@ class Module(hooks.Hookable, Stateful):
         tensor([0.])
         """
         if "_buffers" not in self.__dict__:
-            raise AttributeError("cannot assign buffer before Module.__init__() call")
+            raise AttributeError("cannot assign buffer before Module.__init__() call" + FORGOTTEN)
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
@@ -190,7 +197,9 @@ class Module(hooks.Hookable, Stateful):
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Adds a parameter; None keeps its place in the order without there being one."""
         if "_parameters" not in self.__dict__:
-            raise AttributeError("cannot assign parameter before Module.__init__() call")
+            raise AttributeError(
+                "cannot assign parameter before Module.__init__() call" + FORGOTTEN
+            )
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
@@ -210,7 +219,10 @@ class Module(hooks.Hookable, Stateful):
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child, which is then also the attribute ``name``."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{typename(module)} is not a Module subclass")
+            cure = ""
+            if callable(module):
+                cure = "; a function goes into forward, or use its layer, such as nn.ReLU()"
+            raise TypeError(f"{typename(module)} is not a Module subclass{cure}")
         self._check_name("module", name, self._modules)
         self._modules[name] = hooks.registered("module", self, name, module)
 

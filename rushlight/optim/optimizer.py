@@ -118,6 +118,11 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
                 f"but got {typename(params)}"
             )
+        if callable(getattr(params, "parameters", None)):
+            raise TypeError(
+                f"{typename(params)} is not an iterable of Tensors or dicts; pass its "
+                "parameters: model.parameters()"
+            )
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []
         groups: list[Any] = list(params)

@@ -92,7 +92,10 @@ def save_image(
         memory.write(png(pixels))
     else:
         named = {"jpg": "jpeg", "tif": "tiff"}.get(kind, kind)
-        pillow().fromarray(pixels).save(memory, format=named)
+        try:
+            pillow().fromarray(pixels).save(memory, format=named)
+        except KeyError:
+            raise ValueError(f"unknown image format {kind!r}; use png or jpg") from None
     if isinstance(fp, (str, os.PathLike)):
         with replacing(name) as file:
             file.write(memory.getvalue())

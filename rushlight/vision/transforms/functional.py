@@ -166,6 +166,10 @@ def normalize(
             f"tensor.size() = {list(tensor.shape)}"
         )
     m, s = [as_tensor(v, dtype=tensor.dtype).reshape(-1, 1, 1) for v in (mean, std)]
+    channels = tensor.size(-3)
+    for name, v in (("mean", m), ("std", s)):
+        if len(v) not in (1, channels):
+            raise ValueError(f"{len(v)} values of {name} for an image of {channels} channels")
     if (s == 0).any():
         raise ValueError("std evaluated to zero after conversion, leading to division by zero.")
     y = tensor if inplace else tensor.clone()

@@ -225,7 +225,7 @@ def quartic(x: Any, y: Any) -> Any:
         (rosenbrock, {"line_search_fn": "strong_wolfe", "history_size": 3, "max_iter": 7}),
         (rosenbrock, {"line_search_fn": "strong_wolfe", "lr": 30.0, "max_eval": 9}),
     ],
-    ids=str,
+    ids=lambda value: value.__name__ if callable(value) else str(value),
 )
 def test_lbfgs(function: Any, kwargs: dict[str, Any]) -> None:
     random = torch.Generator().manual_seed(1)

@@ -133,6 +133,39 @@ def apart(n: int, count: int, factor: float | None, aligned: bool) -> float:
     return n / count if factor is None else 1 / factor
 
 
+def maps_of(
+    mode: str,
+    rule: str,
+    plane: Sequence[int],
+    sizes: Sequence[int],
+    factors: Sequence[float | None],
+    aligned: bool,
+) -> tuple[Map, ...]:
+    """The maps from a plane to the new sizes."""
+    maps = []
+    for n, count, factor in zip(plane, sizes, factors, strict=True):
+        # PyTorch disregards the factor where the size is kept or doubled, if not in every mode.
+        kept = list(sizes) == list(plane) if rule == "cubic" else count == n
+        if kept and rule != "nearest":
+            factor = None
+        if mode == "nearest" and len(plane) == 2 and count in (n, 2 * n):
+            factor = None
+        scale = apart(n, count, factor, aligned)
+        maps.append(Map(rule, n, count, scale, aligned or mode == "nearest-exact"))
+    return tuple(maps)
+
+
+def resample_bytes(x: Tensor, maps: tuple[Map, ...]) -> Tensor:
+    """uint8 resampled in float32, dimension by dimension from the last, each rounded to bytes."""
+    y = x.float()
+    for dim in reversed(range(len(maps))):
+        sizes = y._array.shape[-len(maps) :]
+        alone = [Map(m.rule, n, n, 1.0) for m, n in zip(maps, sizes, strict=True)]
+        alone[dim] = maps[dim]
+        y = (resample(y, tuple(alone), False) + 0.5).floor().clamp(0, 255)
+    return y.to(dtypes.uint8)
+
+
 @composite(
     namespace="nn.functional",
     method=False,
@@ -242,21 +275,14 @@ def interpolate(
     need_sizes("interpolate", x, sizes)
     if recompute_scale_factor:
         factors = [None] * len(sizes)
-    aligned = bool(align_corners)
     if antialias:
         rule = f"smooth {rule}"
-    maps = tuple(
-        [
-            Map(rule, n, count, apart(n, count, f, aligned), aligned or mode == "nearest-exact")
-            for n, count, f in zip(x._array.shape[2:], sizes, factors, strict=True)
-        ]
-    )
+    maps = maps_of(mode, rule, x._array.shape[2:], sizes, factors, bool(align_corners))
     kind = x._array.dtype
     if rule == "nearest" or kind.kind == "f" or kind in dtypes.HALF:
         return resample(x, maps, False)
     if kind == np.uint8 and mode != "linear":
-        y = resample(x.float(), maps, False)
-        return (y + 0.5).floor().clamp(0, 255).to(dtypes.uint8)
+        return resample_bytes(x, maps)
     raise NotImplementedError(f"\"interpolate\" not implemented for '{x.dtype.storage_name}'")
 
 

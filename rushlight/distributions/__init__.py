@@ -7,26 +7,26 @@
 """
 
 from rushlight.distributions import constraints, kl
-from rushlight.distributions.composite import Independent, MixtureSameFamily
-from rushlight.distributions.continuous import (
-    Cauchy,
-    Exponential,
-    Laplace,
-    LogNormal,
-    Normal,
-    Uniform,
-)
-from rushlight.distributions.discrete import (
-    Bernoulli,
-    Categorical,
-    Geometric,
+from rushlight.distributions.bernoulli import Bernoulli
+from rushlight.distributions.categorical import Categorical
+from rushlight.distributions.cauchy import Cauchy
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.exp_family import ExponentialFamily
+from rushlight.distributions.exponential import Exponential
+from rushlight.distributions.geometric import Geometric
+from rushlight.distributions.independent import Independent
+from rushlight.distributions.kl import kl_divergence, register_kl
+from rushlight.distributions.laplace import Laplace
+from rushlight.distributions.log_normal import LogNormal
+from rushlight.distributions.mixture_same_family import MixtureSameFamily
+from rushlight.distributions.multivariate_normal import MultivariateNormal
+from rushlight.distributions.normal import Normal
+from rushlight.distributions.one_hot_categorical import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
-    Poisson,
 )
-from rushlight.distributions.distribution import Distribution, ExponentialFamily
-from rushlight.distributions.kl import kl_divergence, register_kl
-from rushlight.distributions.multivariate import MultivariateNormal
+from rushlight.distributions.poisson import Poisson
+from rushlight.distributions.uniform import Uniform
 
 __all__ = [
     "Bernoulli",

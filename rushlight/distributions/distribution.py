@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from numbers import Number
 from typing import Any, ClassVar, TypeVar
 
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.constraints import Constraint
-from rushlight.dtypes import finfo, get_default_dtype
-from rushlight.literals import tensor
 from rushlight.ops import ops
 from rushlight.tensor import Size, Tensor
 
@@ -185,36 +182,3 @@ class Distribution:
         values = ((name, getattr(self, name)) for name in names)
         shown = (f"{name}: {v if v.numel() == 1 else v.size()}" for name, v in values)
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-class ExponentialFamily(Distribution):
-    """A distribution whose density is exp(⟨t(x), θ⟩ - F(θ) + k(x))."""
-
-
-def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
-    """Tensors of one shape; numbers take the dtype of the first tensor.
-
-    >>> [x.shape for x in broadcast_all(1.0, rl.zeros(2))]
-    [rushlight.Size([2]), rushlight.Size([2])]
-    """
-    for value in values:
-        if not isinstance(value, (Tensor, Number)):
-            raise ValueError(
-                "Input arguments must all be instances of Number or Tensor, "
-                f"but one is {type(value).__name__}"
-            )
-    given = [value for value in values if isinstance(value, Tensor)]
-    dtype = given[0].dtype if given else get_default_dtype()
-    converted = (v if isinstance(v, Tensor) else tensor(v, dtype=dtype) for v in values)
-    return tuple(ops.broadcast_tensors(*converted))
-
-
-def sum_rightmost(value: Tensor, dims: int) -> Tensor:
-    """The sum over the last ``dims`` dimensions."""
-    return value if dims == 0 else value.flatten(value.dim() - dims).sum(-1)
-
-
-def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept so far from 0 and 1 that their logarithms are finite."""
-    eps = finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)

@@ -7,24 +7,21 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rushlight import linalg
-from rushlight.distributions.composite import Independent
-from rushlight.distributions.continuous import (
-    Cauchy,
-    Exponential,
-    Laplace,
-    LogNormal,
-    Normal,
-    Uniform,
-)
-from rushlight.distributions.discrete import (
-    Bernoulli,
-    Categorical,
-    Geometric,
-    OneHotCategorical,
-    Poisson,
-)
-from rushlight.distributions.distribution import Distribution, sum_rightmost
-from rushlight.distributions.multivariate import MultivariateNormal, mahalanobis
+from rushlight.distributions.bernoulli import Bernoulli
+from rushlight.distributions.categorical import Categorical
+from rushlight.distributions.cauchy import Cauchy
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.exponential import Exponential
+from rushlight.distributions.geometric import Geometric
+from rushlight.distributions.independent import Independent
+from rushlight.distributions.laplace import Laplace
+from rushlight.distributions.log_normal import LogNormal
+from rushlight.distributions.multivariate_normal import MultivariateNormal, mahalanobis
+from rushlight.distributions.normal import Normal
+from rushlight.distributions.one_hot_categorical import OneHotCategorical
+from rushlight.distributions.poisson import Poisson
+from rushlight.distributions.uniform import Uniform
+from rushlight.distributions.utils import sum_rightmost
 from rushlight.nn import functional as F
 from rushlight.ops import ops
 from rushlight.tensor import Tensor

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from rushlight import linalg
 from rushlight.distributions import constraints
-from rushlight.distributions.continuous import standard_normal
 from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.utils import standard_normal
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 

@@ -17,10 +17,10 @@ from numpy.lib.stride_tricks import as_strided
 
 
 class Window(NamedTuple):
-    """How a window slides along one dimension, from ``length`` elements to ``count`` results."""
+    """How a window slides along one dimension, from ``length`` elements to ``outputs`` results."""
 
     length: int
-    count: int
+    outputs: int
     size: int
     stride: int = 1
     padding: int = 0
@@ -44,7 +44,7 @@ class Window(NamedTuple):
     @property
     def is_disjoint(self) -> bool:
         """Whether no two results share an element."""
-        return self.stride > (self.size - 1) * self.dilation or self.count < 2
+        return self.stride > (self.size - 1) * self.dilation or self.outputs < 2
 
 
 MANY = 48
@@ -64,11 +64,11 @@ def parts(w: Window) -> tuple[tuple[int, slice, slice], ...]:
     for k in range(w.size):
         shift = k * w.dilation - w.padding
         first = max(0, -(shift // w.stride))
-        last = min(w.count, (w.length - 1 - shift) // w.stride + 1)
+        last = min(w.outputs, (w.length - 1 - shift) // w.stride + 1)
         if first < last:
             start, stop = first * w.stride + shift, last * w.stride + shift
             found.append((k, slice(first, last), slice(start, stop, w.stride)))
-    return tuple(sorted(found, key=lambda part: part[1] != slice(0, w.count)))
+    return tuple(sorted(found, key=lambda part: part[1] != slice(0, w.outputs)))
 
 
 @functools.lru_cache(1024)
@@ -77,11 +77,11 @@ def kind_of(windows: Windows) -> str:
 
     Disjoint windows that have many elements, and none in the padding, are called ``"inside"``.
     """
-    if all([w.count == 1 and parts(w) for w in windows]):
+    if all([w.outputs == 1 and parts(w) for w in windows]):
         return "single"
     if not all([w.is_disjoint for w in windows]):
         return "overlapping"
-    inside = all([not w.padding and w.count * w.stride <= w.length for w in windows])
+    inside = all([not w.padding and w.outputs * w.stride <= w.length for w in windows])
     return "inside" if inside and math.prod([w.size for w in windows]) >= MANY else "disjoint"
 
 
@@ -92,7 +92,7 @@ def fold(ufunc: Any, x: np.ndarray, windows: Windows, empty: Any) -> np.ndarray:
         return _fold_in_cells(ufunc, x, windows, empty, False)[0]
     if kind == "single":
         dims = tuple(range(-len(windows), 0))
-        return ufunc.reduce(x[(..., *map(_only, windows))], dims, keepdims=True, initial=empty)
+        return ufunc.reduce(x[_inside(windows)], dims, keepdims=True, initial=empty)
     y = x
     for dim, w in enumerate(windows, -len(windows)):
         if not w.is_trivial:
@@ -106,7 +106,7 @@ def _fold_along(ufunc: Any, x: np.ndarray, dim: int, w: Window, empty: Any) -> n
         y = ufunc(x[everywhere[0]], x[everywhere[1]]) if everywhere[1:] else x[everywhere[0]].copy()
     else:
         shape = list(x.shape)
-        shape[dim] = w.count
+        shape[dim] = w.outputs
         y = np.full(shape, empty, x.dtype)
     for results, elements in elsewhere:
         target = y[results]
@@ -126,22 +126,26 @@ def _slices(w: Window, dim: int) -> tuple[list[Any], list[tuple[Any, Any]]]:
     whole = [
         key
         for (_, results, _), (_, key) in zip(parts(w), keys, strict=True)
-        if results == slice(0, w.count)
+        if results == slice(0, w.outputs)
     ][:2]
     return whole, keys[len(whole) :]
 
 
-def _only(w: Window) -> slice:
-    """The elements of a window that does not slide."""
-    starts = [elements.start for _, _, elements in parts(w)]
-    return slice(starts[0], starts[-1] + 1, w.dilation)
+@functools.lru_cache(256)
+def _inside(windows: Windows) -> Any:
+    """The key of the elements of single windows."""
+    key: list[Any] = [...]
+    for w in windows:
+        starts = [elements.start for _, _, elements in parts(w)]
+        key.append(slice(starts[0], starts[-1] + 1, w.dilation))
+    return tuple(key)
 
 
 def spread(y: np.ndarray, windows: Windows) -> np.ndarray:
     """Each result added to all elements of its window: the transpose of folding by addition."""
     if kind_of(windows) == "single":
         x = np.zeros((*y.shape[: y.ndim - len(windows)], *[w.length for w in windows]), y.dtype)
-        x[(..., *map(_only, windows))] = y
+        x[_inside(windows)] = y
         return x
     x = y
     for dim in range(-1, -1 - len(windows), -1):
@@ -192,10 +196,11 @@ def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np
 
 def _place_in_one(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
     """The places of the largest elements if there is one window in each plane."""
-    inside, plane = tuple(map(_only, windows)), [w.length for w in windows]
-    order = np.arange(math.prod(plane)).reshape(plane)[inside].reshape(-1)
+    plane = [w.length for w in windows]
+    order = np.arange(math.prod(plane)).reshape(plane)[_inside(windows)].reshape(-1)
     shape = (*x.shape[: x.ndim - len(windows)], *[1] * len(windows))
-    return order.take(x[(..., *inside)].reshape(*shape, order.size).argmax(-1))
+    chosen: np.ndarray = x[_inside(windows)].reshape(*shape, order.size).argmax(-1)
+    return order.take(chosen)
 
 
 def _place_inside(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:
@@ -258,7 +263,7 @@ def _layout(windows: Windows) -> tuple[np.ndarray, np.ndarray]:
     """Where windows begin in their plane, and how far their positions are from there."""
     corners, offsets = np.zeros((), np.int64), np.zeros((), np.int64)
     for w in windows:
-        begin = np.arange(w.count) * w.stride - w.padding
+        begin = np.arange(w.outputs) * w.stride - w.padding
         corners = np.add.outer(corners * w.length, begin)
         offsets = np.add.outer(offsets * w.length, np.arange(w.size) * w.dilation)
     return corners, offsets.reshape(-1)
@@ -275,11 +280,11 @@ def _fold_in_cells(
     ufunc: Any, x: np.ndarray, windows: Windows, empty: Any, numbered: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """:func:`fold`; if ``numbered`` also the number of the position that holds the result."""
-    lead, counts = x.shape[: x.ndim - len(windows)], [w.count for w in windows]
+    lead, counts = x.shape[: x.ndim - len(windows)], [w.outputs for w in windows]
     planes = x.reshape(math.prod(lead), *[w.length for w in windows])
     y = np.empty((len(planes), *counts), x.dtype)
     number = np.empty(y.shape if numbered else 0, type(_nowhere(windows)))
-    grid = [w.count + w.reach for w in windows]
+    grid = [w.outputs + w.reach for w in windows]
     results = (slice(None), *map(slice, counts))
     step = max(1, BLOCK // math.prod(grid))
     for start in range(0, len(planes), step):
@@ -322,8 +327,9 @@ def _fold_cells(ufunc: Any, cells: Cells, windows: Windows, grid: list[int]) -> 
         valid -= windows[dim].reach * jump
         folded: Cells = {}
         for begin in {key[:dim]: None for key in cells}:
-            row = np.empty(size, cells[(*begin, 0)].dtype)
-            terms = [cells[(*begin, b)][c * jump :][:valid] for c, b in windows[dim].steps]
+            keys = [(c * jump, (*begin, b)) for c, b in windows[dim].steps]
+            terms = [cells[key][shift:][:valid] for shift, key in keys]
+            row = np.empty(size, terms[0].dtype)
             y = row[:valid]
             if len(terms) == 1:
                 y[...] = terms[0]
@@ -358,7 +364,7 @@ def holdings(windows: Windows, with_padding: bool, kind: np.dtype) -> np.ndarray
     """
     total = np.ones((), np.int64)
     for w in windows:
-        begin = np.arange(w.count) * w.stride - w.padding
+        begin = np.arange(w.outputs) * w.stride - w.padding
         end = np.minimum(begin + w.size, w.length + w.padding)
         if not with_padding:
             begin, end = np.maximum(begin, 0), np.minimum(end, w.length)

@@ -20,7 +20,7 @@ BLOCK = 32
 
 
 class Map(NamedTuple):
-    """How ``count`` results come from ``length`` elements: a row of RULES, and what it reads.
+    """How ``outputs`` results come from ``length`` elements: a row of RULES, and what it reads.
 
     Results are ``scale`` elements apart. The outermost ones stand at the centres of the outermost
     elements if ``aligned``, else all divide the same stretch evenly (:func:`nearest` differs).
@@ -28,7 +28,7 @@ class Map(NamedTuple):
 
     rule: str
     length: int
-    count: int
+    outputs: int
     scale: float
     aligned: bool = False
 
@@ -43,7 +43,7 @@ def resample(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:
     """The product of the matrix of ``m``, or of its transpose, with ``x`` along ``dim``."""
     if m.rule == "nearest" and not transposed:
         return x.take(taps(m, DOUBLE if x.dtype == DOUBLE else FLOAT)[0].reshape(-1), dim)
-    size = m.length if transposed else m.count
+    size = m.length if transposed else m.outputs
     outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
     y = np.empty((outer, size, inner), x.dtype)
@@ -58,7 +58,7 @@ def resample(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:
 
 def resample_unbounded(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:
     """:func:`resample` of NaN and infinities, which the zeros of a matrix would spread."""
-    size = m.length if transposed else m.count
+    size = m.length if transposed else m.outputs
     y = np.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
     results, elements = np.moveaxis(y, dim, 0), np.moveaxis(x, dim, 0)
     for r, (row, weights) in enumerate(zip(*taps(m, x.dtype), strict=True)):
@@ -72,13 +72,13 @@ def resample_unbounded(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.
 def bands(m: Map, kind: np.dtype, transposed: bool) -> tuple[Band, ...]:
     """The matrix of ``m``, or its transpose, as blocks of rows without the zeros at their ends."""
     elements, weights = taps(m, kind)
-    rows, columns = np.arange(m.count).repeat(elements.shape[1]), elements.reshape(-1)
-    size = m.count
+    rows, columns = np.arange(m.outputs).repeat(elements.shape[1]), elements.reshape(-1)
+    size = m.outputs
     if transposed:
         rows, columns, size = columns, rows, m.length
     order = rows.argsort(kind="stable")
     rows, columns, weights = rows[order], columns[order], weights.reshape(-1)[order]
-    step = max(1, BLOCK * size // max(m.length, m.count))
+    step = max(1, BLOCK * size // max(m.length, m.outputs))
     found = []
     for first in range(0, size, step):
         last = min(first + step, size)
@@ -99,18 +99,18 @@ def taps(m: Map, kind: np.dtype) -> Taps:
 
 def centres(m: Map, kind: np.dtype) -> np.ndarray:
     """Where the results stand, if the centres of the elements are 0, 1, 2, …"""
-    i, scale, half = np.arange(m.count, dtype=kind), kind.type(m.scale), kind.type(0.5)
+    i, scale, half = np.arange(m.outputs, dtype=kind), kind.type(m.scale), kind.type(0.5)
     return i * scale if m.aligned else (i + half) * scale - half
 
 
 def nearest(m: Map, kind: np.dtype) -> Taps:
     """The one element under a result: under its left edge, or under its centre if ``aligned``."""
     # Rounding decides between neighbours: as in PyTorch, a fused multiply-add, floored in float32.
-    i, scale, half = np.arange(m.count), float(kind.type(m.scale)), kind.type(0.5)
+    i, scale, half = np.arange(m.outputs), float(kind.type(m.scale)), kind.type(0.5)
     centre = np.maximum((i + 0.5) * scale - 0.5, 0).astype(kind)
     place = centre + half if m.aligned else (i * scale).astype(kind)
     elements = np.minimum(place.astype(np.float32).astype(np.int64), m.length - 1)
-    return elements.reshape(-1, 1), np.ones((m.count, 1), kind)
+    return elements.reshape(-1, 1), np.ones((m.outputs, 1), kind)
 
 
 def linear(m: Map, kind: np.dtype) -> Taps:
@@ -136,8 +136,8 @@ def cubic(m: Map, kind: np.dtype) -> Taps:
 
 def area(m: Map, kind: np.dtype) -> Taps:
     """All elements that a result overlaps, averaged."""
-    i = np.arange(m.count)
-    start, stop = i * m.length // m.count, -(-(i + 1) * m.length // m.count)
+    i = np.arange(m.outputs)
+    start, stop = i * m.length // m.outputs, -(-(i + 1) * m.length // m.outputs)
     return _runs(start, stop, lambda _: np.ones(1), kind)
 
 
@@ -146,7 +146,7 @@ def smooth(radius: float, kernel: Callable[[np.ndarray], np.ndarray]) -> Callabl
 
     def rule(m: Map, kind: np.dtype) -> Taps:
         width = max(m.scale, 1.0)
-        centre = (np.arange(m.count) + 0.5) * m.scale
+        centre = (np.arange(m.outputs) + 0.5) * m.scale
         start = np.maximum((centre - radius * width + 0.5).astype(np.int64), 0)
         stop = np.minimum((centre + radius * width + 0.5).astype(np.int64), m.length)
         middle = centre.reshape(-1, 1) - 0.5

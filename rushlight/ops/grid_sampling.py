@@ -93,7 +93,7 @@ def sampled(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bool) -> 
     """``x`` sampled at ``grid``: by weights that depend on the grid, at places that it names."""
     images, channels, *plane = x._array.shape
     results = grid._array.shape[1:-1]
-    taps = []
+    taps: list[list[tuple[np.ndarray, Tensor]]] = []
     for dim, size in enumerate(reversed(plane)):
         # The first number of a place is its position along the last dimension.
         place = grid.select(-1, dim).reshape(images, math.prod(results))

@@ -51,10 +51,10 @@ class Resample(Op):
         steps = [
             (dim, m)
             for dim, m in enumerate(maps, x.ndim - len(maps))
-            if not (m.scale == 1 and m.count == m.length)
+            if not (m.scale == 1 and m.outputs == m.length)
         ]
         # The last dimension is the quickest to resample: its turn is when there is most to do.
-        grows = math.prod([m.count for m in maps]) > math.prod([m.length for m in maps])
+        grows = math.prod([m.outputs for m in maps]) > math.prod([m.length for m in maps])
         y = x
         for dim, m in steps if grows != transposed else reversed(steps):
             y = along(y, dim, m, transposed)

@@ -93,12 +93,12 @@ def sliding(
         ]
     )
     for w in windows:
-        if w.count < 1:
+        if w.outputs < 1:
             planes = "x".join(map(str, shape[-rank - 1 :]))
-            results = "x".join(map(str, (shape[-rank - 1], *[w.count for w in windows])))
+            results = "x".join(map(str, (shape[-rank - 1], *[w.outputs for w in windows])))
             raise RuntimeError(
-                f"{name}() Invalid computed output size: {w.count}. Given input size: ({planes}). "
-                f"Calculated output size: ({results}). Output size is too small"
+                f"{name}() Invalid computed output size: {w.outputs}. Given input size: "
+                f"({planes}). Calculated output size: ({results}). Output size is too small"
             )
     return windows
 

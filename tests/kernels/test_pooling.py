@@ -39,7 +39,7 @@ def planes(windows: list[Window], seed: int = 0) -> np.ndarray:
 
 
 def each_window(windows: list[Window]) -> list[tuple[int, ...]]:
-    return list(np.ndindex(*[w.count for w in windows]))
+    return list(np.ndindex(*[w.outputs for w in windows]))
 
 
 @pytest.mark.parametrize("name", WINDOWS)

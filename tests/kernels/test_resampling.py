@@ -26,7 +26,7 @@ DOUBLE = np.dtype(np.float64)
 
 def matrix(m: Map) -> np.ndarray:
     """The matrix of a map, element by element from its taps."""
-    dense = np.zeros((m.count, m.length))
+    dense = np.zeros((m.outputs, m.length))
     for result, (row, weights) in enumerate(zip(*resampling.taps(m, DOUBLE), strict=True)):
         for element, weight in zip(row, weights, strict=True):
             dense[result, element] += weight

@@ -128,7 +128,10 @@ detach, detach_ = Tensor.detach, Tensor.detach_
 newaxis = None
 
 # What is loaded when first asked for: a program that only calculates starts sooner.
-_PACKAGES = ("distributions", "io", "nn", "optim", "utils", "vision")
+_PACKAGES = (
+    *("distributions", "io", "multiprocessing", "nn", "optim", "serialization", "types"),
+    *("utils", "vision"),
+)
 _FILE_FUNCTIONS = ("load", "save")
 _NETWORK_FUNCTIONS = (
     *("_native_batch_norm_legit", "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout"),

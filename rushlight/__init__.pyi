@@ -16,14 +16,17 @@ from rushlight import func as func
 from rushlight import io as io
 from rushlight import linalg as linalg
 from rushlight import masked as masked
+from rushlight import multiprocessing as multiprocessing
 from rushlight import nn as nn
 from rushlight import optim as optim
 from rushlight import random as random
 from rushlight import return_types as _return_types
 from rushlight import return_types as return_types
+from rushlight import serialization as serialization
 from rushlight import signal as signal
 from rushlight import special as special
 from rushlight import testing as testing
+from rushlight import types as types
 from rushlight import utils as utils
 from rushlight import version as version
 from rushlight import vision as vision

@@ -272,6 +272,49 @@ class TestServedNames:
         script("import torch; torch.Tensr")
         assert "Did you mean: 'Tensor'" in run("script.py", status=1).stderr
 
+    def test_modules_by_their_full_names(self, script, run):
+        script("""
+            from torch.distributions.categorical import Categorical
+            from torch.distributions.normal import Normal
+            from torch.serialization import load
+            from torch.types import Device, Number
+            from torch.utils._pytree import tree_map
+            from torch.utils.checkpoint import checkpoint
+            from torch.utils.data.dataloader import DataLoader
+            from torch.utils.hooks import RemovableHandle
+            from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, make_dataset
+            from torchvision.datasets.mnist import MNIST
+            from torchvision.datasets.vision import VisionDataset
+            import torch
+            assert torch.load is load
+            assert torch.utils.checkpoint.checkpoint is checkpoint
+            assert torch.distributions.Normal is Normal
+        """)
+        run("script.py")
+
+    def test_processes_by_spawn(self, script, run):
+        script("""
+            import torch
+            import torch.multiprocessing as mp
+
+            def work(index, answers):
+                answers.put(torch.full((2,), float(index)))
+
+            def fail(index):
+                raise SystemExit(3)
+
+            if __name__ == "__main__":
+                answers = mp.get_context("spawn").SimpleQueue()
+                mp.spawn(work, args=(answers,), nprocs=2)
+                print(sorted(answers.get().tolist() for _ in range(2)))
+                try:
+                    mp.spawn(fail)
+                except Exception as error:
+                    print(error)
+        """)
+        expected = "[[0.0, 0.0], [1.0, 1.0]]\nProcess 0 terminated with exit code 3\n"
+        assert run("script.py").stdout == expected
+
     def test_what_a_script_assigns_is_seen_by_rushlight(self, script, run):
         script("""
             import rushlight, torch

@@ -37,6 +37,7 @@ LAYERS = (
     ("optim",),
     ("data",),
     ("io",),
+    ("multiprocessing", "serialization", "types"),
     ("vision",),
     ("frontends",),
     ("distributed",),

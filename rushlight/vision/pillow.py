@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
@@ -15,6 +16,12 @@ def pillow() -> Any:
             "images need Pillow: pip install pillow (or pip install 'rushlight[vision]')"
         ) from None
     return Image
+
+
+def pillow_module(name: str) -> Any:
+    """Another module of Pillow's, such as ``ImageOps``."""
+    pillow()
+    return importlib.import_module(f"PIL.{name}")
 
 
 def is_pil(image: Any) -> bool:

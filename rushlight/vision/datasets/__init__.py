@@ -1,11 +1,11 @@
 """Datasets of images, read from the files that are on the disk."""
 
-from rushlight.vision.datasets.base import VisionDataset
 from rushlight.vision.datasets.cifar import CIFAR10, CIFAR100
 from rushlight.vision.datasets.digits import Digits
 from rushlight.vision.datasets.fake import FakeData
-from rushlight.vision.datasets.folders import DatasetFolder, ImageFolder
+from rushlight.vision.datasets.folder import DatasetFolder, ImageFolder
 from rushlight.vision.datasets.mnist import KMNIST, MNIST, FashionMNIST
+from rushlight.vision.datasets.vision import VisionDataset
 
 __all__ = [
     "CIFAR10",

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.io import pickles, torch_files
 from rushlight.io.errors import reading
-from rushlight.vision.datasets.base import VisionDataset, missing
+from rushlight.vision.datasets.vision import VisionDataset, missing
 from rushlight.vision.pillow import pillow
 
 

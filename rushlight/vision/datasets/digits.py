@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.io import load
-from rushlight.vision.datasets.base import VisionDataset
+from rushlight.vision.datasets.vision import VisionDataset
 
 
 class Digits(VisionDataset):

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.ops import ops
 from rushlight.random import Generator
-from rushlight.vision.datasets.base import VisionDataset
+from rushlight.vision.datasets.vision import VisionDataset
 from rushlight.vision.transforms.functional import to_pil_image
 
 

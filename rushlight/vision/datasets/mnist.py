@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.interop import from_numpy
-from rushlight.vision.datasets.base import VisionDataset, missing
+from rushlight.vision.datasets.vision import VisionDataset, missing
 from rushlight.vision.pillow import pillow
 
 

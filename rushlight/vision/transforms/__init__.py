@@ -1,6 +1,6 @@
 """Transforms of images, PIL images and tensors alike: ``rl.vision.transforms``."""
 
-from rushlight.vision.transforms import functional
+from rushlight.vision.transforms import functional, v2
 from rushlight.vision.transforms.basic import (
     CenterCrop,
     Compose,
@@ -64,4 +64,5 @@ __all__ = [
     "ToPILImage",
     "ToTensor",
     "functional",
+    "v2",
 ]

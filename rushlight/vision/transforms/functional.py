@@ -16,7 +16,7 @@ from rushlight.literals import as_tensor
 from rushlight.nn import functional as F
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
-from rushlight.vision.pillow import is_pil, pillow
+from rushlight.vision.pillow import is_pil, pillow, pillow_module
 
 
 class InterpolationMode(enum.Enum):
@@ -347,9 +347,7 @@ def blend(a: Tensor, b: Tensor, ratio: float) -> Tensor:
 
 def enhanced(img: Any, name: str, factor: float) -> Any:
     """A PIL image through one of Pillow's enhancers."""
-    from PIL import ImageEnhance
-
-    return getattr(ImageEnhance, name)(img).enhance(factor)
+    return getattr(pillow_module("ImageEnhance"), name)(img).enhance(factor)
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
@@ -451,27 +449,21 @@ to_grayscale = rgb_to_grayscale
 def invert(img: Any) -> Any:
     """Light and dark exchanged."""
     if is_pil(img):
-        from PIL import ImageOps
-
-        return ImageOps.invert(img)
+        return pillow_module("ImageOps").invert(img)
     return (1.0 if img.is_floating_point() else 255) - img
 
 
 def solarize(img: Any, threshold: float) -> Any:
     """Pixels from the threshold on inverted."""
     if is_pil(img):
-        from PIL import ImageOps
-
-        return ImageOps.solarize(img, int(threshold))
+        return pillow_module("ImageOps").solarize(img, int(threshold))
     return ops.where(img >= threshold, invert(img), img)
 
 
 def posterize(img: Any, bits: int) -> Any:
     """So many bits a channel."""
     if is_pil(img):
-        from PIL import ImageOps
-
-        return ImageOps.posterize(img, bits)
+        return pillow_module("ImageOps").posterize(img, bits)
     return img & (256 - 2 ** (8 - bits))
 
 

@@ -11,11 +11,74 @@ from rushlight.interop import from_numpy
 from rushlight.nn.module import Module
 from rushlight.tensor import Tensor
 from rushlight.vision.pillow import is_pil
-from rushlight.vision.transforms import *  # noqa: F403 - the names coincide
-from rushlight.vision.transforms import __all__ as _first_names
 from rushlight.vision.transforms import functional
+from rushlight.vision.transforms.basic import (
+    CenterCrop,
+    Compose,
+    ConvertImageDtype,
+    FiveCrop,
+    Grayscale,
+    Lambda,
+    Normalize,
+    Pad,
+    PILToTensor,
+    Resize,
+    TenCrop,
+    ToPILImage,
+    ToTensor,
+)
+from rushlight.vision.transforms.chance import (
+    ColorJitter,
+    GaussianBlur,
+    RandomAffine,
+    RandomApply,
+    RandomChoice,
+    RandomCrop,
+    RandomErasing,
+    RandomGrayscale,
+    RandomHorizontalFlip,
+    RandomInvert,
+    RandomOrder,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+)
+from rushlight.vision.transforms.functional import InterpolationMode
 
-__all__ = [*_first_names, "Identity", "ToDtype", "ToImage"]
+__all__ = [
+    "CenterCrop",
+    "ColorJitter",
+    "Compose",
+    "ConvertImageDtype",
+    "FiveCrop",
+    "GaussianBlur",
+    "Grayscale",
+    "Identity",
+    "InterpolationMode",
+    "Lambda",
+    "Normalize",
+    "PILToTensor",
+    "Pad",
+    "RandomAffine",
+    "RandomApply",
+    "RandomChoice",
+    "RandomCrop",
+    "RandomErasing",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomOrder",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomVerticalFlip",
+    "Resize",
+    "TenCrop",
+    "ToDtype",
+    "ToImage",
+    "ToPILImage",
+    "ToTensor",
+    "functional",
+]
 
 
 class ToImage(Module):

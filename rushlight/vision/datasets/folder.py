@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.vision.datasets.base import VisionDataset
+from rushlight.vision.datasets.vision import VisionDataset
 from rushlight.vision.pillow import pillow
 
 IMG_EXTENSIONS = (

@@ -150,11 +150,21 @@ def collate_numpy_scalar_fn(batch: Sequence[Any], *, collate_fn_map: Rules | Non
 
 
 def collate_float_fn(batch: Sequence[float], *, collate_fn_map: Rules | None = None) -> Tensor:
-    return tensor(batch, dtype=dtypes.float64)
+    return numbers(batch, dtypes.float64)
 
 
 def collate_int_fn(batch: Sequence[int], *, collate_fn_map: Rules | None = None) -> Tensor:
-    return tensor(batch)
+    return numbers(batch, None)
+
+
+def numbers(batch: Sequence[Any], kind: dtypes.dtype | None) -> Tensor:
+    for i, value in enumerate(batch):
+        if not isinstance(value, (int, float, np.number, np.bool_)):
+            raise TypeError(
+                f"the samples of a batch are numbers, but number {i} of them is a "
+                f"{type(value).__name__}"
+            )
+    return tensor(batch, dtype=kind)
 
 
 def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Sequence[Any]:

@@ -37,7 +37,7 @@ class MapFetcher:
         except StopIteration as error:  # it would end the epoch unnoticed
             note(error, self.place(index))
             raise RuntimeError(f"StopIteration was raised {place_of(error)}") from error
-        except Exception as error:
+        except BaseException as error:
             note(error, self.place(index))
             raise
 

@@ -17,6 +17,7 @@ from rushlight.data.iterator import PREFETCHED, InlineIterator, LoaderIterator, 
 from rushlight.data.pool import Pool
 from rushlight.data.samplers import BatchSampler, EndlessSampler, RandomSampler, SequentialSampler
 from rushlight.data.state import Position, restore_generators
+from rushlight.errors import kind
 from rushlight.random import Generator
 
 T_co = TypeVar("T_co", covariant=True)
@@ -103,6 +104,8 @@ class DataLoader(Generic[T_co]):
         worker_kind: str | None = None,
     ) -> None:
         check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_kind)
+        if generator is not None and not isinstance(generator, Generator):
+            raise TypeError(f"generator should be a Generator or None, got {kind(generator)}")
         iterable = isinstance(dataset, IterableDataset)
         if iterable:
             check_stream(shuffle, sampler, batch_sampler)

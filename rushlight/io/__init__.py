@@ -92,6 +92,9 @@ def load(
     >>> rl.load(buffer)
     {'step': 7}
     """
+    unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports"}
+    if unknown:
+        raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
     if isinstance(map_location, (str, Device)):
         require(map_location)
     if isinstance(f, (str, os.PathLike)):

@@ -201,6 +201,8 @@ class Machine:
 
     def name(self, module: Any, name: Any) -> None:
         found = self.names.get(f"{module}.{name}")
+        if found is None and module == "torch":
+            raise CheckpointError(f"it needs torch.{name}, which Rushlight does not have")
         if found is None:
             raise CheckpointError(
                 f"this file contains code and was not loaded: it names {module}.{name}. Where it "

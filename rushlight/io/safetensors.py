@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -33,6 +34,7 @@ NAMES = {
 }
 KINDS = {name: kind for kind, name in NAMES.items()}
 LONGEST_HEADER = 100 << 20
+CHECKSUMS = "rushlight.crc32"  # among the metadata, which other readers pass over
 
 
 def write(
@@ -40,7 +42,10 @@ def write(
 ) -> None:
     """Writes named tensors, those of the widest elements first so that all are aligned."""
     check(tensors)
-    header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
+    arrays = {name: np.ascontiguousarray(t._array) for name, t in tensors.items()}
+    raw = {name: array.reshape(-1).view(np.uint8).data for name, array in arrays.items()}
+    sums = {name: zlib.crc32(data) for name, data in raw.items()}
+    header: dict[str, Any] = {"__metadata__": {**(metadata or {}), CHECKSUMS: json.dumps(sums)}}
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
     place = 0
     for name in order:
@@ -56,8 +61,7 @@ def write(
     text += b" " * (-len(text) % 8)
     file.write(struct.pack("<Q", len(text)) + text)
     for name in order:
-        array = np.ascontiguousarray(tensors[name]._array)
-        file.write(array.reshape(-1).view(np.uint8).data)
+        file.write(raw[name])
 
 
 def check(tensors: Any) -> None:
@@ -86,7 +90,7 @@ def read(data: Any, mapped: bool = False) -> dict[str, Tensor]:
     header = json.loads(bytes(data[8 : 8 + length]), object_pairs_hook=once)
     if not isinstance(header, dict):
         raise CheckpointError("its header is no JSON object")
-    header.pop("__metadata__", None)
+    sums = checksums(header.pop("__metadata__", None))
     body = np.frombuffer(data, np.uint8, len(data) - 8 - length, 8 + length)
     end, tensors = 0, {}
     for name, (kind, shape, start, stop) in sorted(described(header).items(), key=by_place):
@@ -98,6 +102,8 @@ def read(data: Any, mapped: bool = False) -> dict[str, Tensor]:
             raise CheckpointError(f"the tensor {name!r} ends beyond the file")
         end = stop
         part = body[start:stop]
+        if not mapped and sums.get(name, zlib.crc32(part.data)) != zlib.crc32(part.data):
+            raise CheckpointError(f"the tensor {name!r} is damaged: its checksum differs")
         try:
             tensors[name] = dense(part if mapped else part.copy(), kind, shape)
         except CheckpointError as error:
@@ -105,6 +111,12 @@ def read(data: Any, mapped: bool = False) -> dict[str, Tensor]:
     if end != body.size:
         raise CheckpointError(f"{body.size - end} bytes after the last tensor belong to none")
     return {name: tensors[name] for name in header}
+
+
+def checksums(metadata: Any) -> dict[str, int]:
+    """The checksums that :func:`write` put among the metadata; other writers have none."""
+    text = metadata.get(CHECKSUMS) if isinstance(metadata, dict) else None
+    return json.loads(text) if isinstance(text, str) else {}
 
 
 Place = tuple[dtypes.dtype, tuple[int, ...], int, int]

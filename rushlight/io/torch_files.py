@@ -53,7 +53,7 @@ def rebuild_tensor(
 
 
 def rebuild_untyped(
-    storage: Any, offset: Any, size: Any, stride: Any, kind: Any, wants: Any = False, *_: Any
+    storage: Any, offset: Any, size: Any, stride: Any, wants: Any, hooks: Any, kind: Any, *_: Any
 ) -> Tensor:
     if not isinstance(storage, Storage) or not isinstance(kind, dtypes.dtype):
         raise CheckpointError("a tensor lies in no storage")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rushlight.device import device as Device
@@ -41,6 +43,45 @@ class DataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """Calls ``module`` in a world of one process, where there are no gradients to average.
+
+    Args:
+        module: the module, which is ``.module`` afterwards.
+        device_ids, output_device and the other options: have no effect.
+
+    >>> model = rl.nn.parallel.DistributedDataParallel(rl.nn.Linear(2, 3))
+    >>> model(rl.zeros(4, 2)).shape
+    rushlight.Size([4, 3])
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Places | None = None,
+        output_device: Place | None = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise RuntimeError(
+                f"DistributedDataParallel: WORLD_SIZE is {os.environ['WORLD_SIZE']}, but this "
+                "Rushlight trains in one process; start the program without torchrun"
+            )
+        self.module = module
+        self.device_ids = device_ids
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Inside, gradients are not averaged, which they never are in one process."""
+        yield
 
 
 def data_parallel(

@@ -289,6 +289,7 @@ class Optimizer:
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         parameter = dict(zip(numbers, params, strict=True))
         state: defaultdict[Any, State] = defaultdict(dict)
+        refuse_misfits(loaded["state"], parameter)
         for key, value in loaded["state"].items():
             if key in parameter:
                 state[parameter[key]] = cast(value, parameter[key], self.scalars)
@@ -384,6 +385,31 @@ def cast(value: Any, p: Tensor, scalars: Sequence[str], key: Any = None) -> Any:
     return value
 
 
+LIKE_PARAMETER = frozenset(
+    (
+        *("acc_delta", "ax", "exp_avg", "exp_avg_sq", "exp_inf", "grad_avg", "max_exp_avg_sq"),
+        *("momentum_buffer", "prev", "square_avg", "step_size", "sum"),
+    )
+)
+"""State that has the shape of its parameter."""
+
+
+def refuse_misfits(state: dict[Any, Any], parameter: dict[Any, Tensor]) -> None:
+    """An error that lists all saved tensors whose shape is not that of their parameter."""
+    wrong = []
+    for key, values in state.items():
+        if key not in parameter or not isinstance(values, dict):
+            continue
+        shape = parameter[key].shape
+        for name, value in values.items():
+            if isinstance(value, Tensor) and name in LIKE_PARAMETER and value.shape != shape:
+                wrong.append(f"{name} of parameter {key}: {list(value.shape)} for {list(shape)}")
+    if wrong:
+        raise RuntimeError(
+            "loaded state dict does not fit the parameters' shapes:\n  " + "\n  ".join(wrong)
+        )
+
+
 def need(condition: Any, message: str) -> None:
     """A hyper-parameter's ``ValueError`` unless the condition holds, which a NaN never fulfils."""
     if not condition:
@@ -398,6 +424,7 @@ def need_rate(lr: float | Tensor) -> None:
 
 def need_betas(betas: tuple[Any, Any]) -> None:
     """An error unless both decay rates are in [0, 1)."""
+    need(len(betas) == 2, f"Invalid betas: expected two numbers, got {betas}")
     for i, beta in enumerate(betas):
         need(0 <= beta < 1, f"Invalid beta parameter at index {i}: {beta}")
 

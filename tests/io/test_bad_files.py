@@ -255,3 +255,34 @@ def test_object_arrays_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(CheckpointError, match=r"'a\.npy'.*Python objects"):
         rl.load(tmp_path / "x.npz")
+
+
+def test_mutated_npy_files_raise_ours() -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones(5))
+    chance = random.Random(3)
+    for _ in range(1000):
+        mutated = bytearray(buffer.getvalue())
+        mutated[chance.randrange(len(mutated))] ^= 1 << chance.randrange(8)
+        try:
+            load(bytes(mutated))
+        except CheckpointError:
+            continue
+
+
+def test_every_flipped_bit_of_our_safetensors_is_found() -> None:
+    data = saved("safetensors")
+    body = data.index(b"}}") + 2
+    for place in range(body, len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 4
+        if data[place : place + 1] != b" ":
+            with pytest.raises(CheckpointError, match="checksum"):
+                load(bytes(flipped))
+
+
+def test_unknown_keywords_and_devices_are_refused() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'foo'"):
+        rl.load(io.BytesIO(saved()), foo=1)
+    with pytest.raises(RuntimeError, match="'cuda' is not available"):
+        rl.load(io.BytesIO(saved()), map_location="cuda")

@@ -379,3 +379,27 @@ def test_swapping_refuses_what_does_not_fit() -> None:
         assert optimizer.param_groups[0]["params"] == [twin]
         assert optimizer.state[twin]["step"] == 1
     assert optimizer.param_groups[0]["params"] == [w]
+
+
+def test_state_of_other_shapes_is_refused_with_all_differences() -> None:
+    def trained(*shapes: tuple[int, ...]) -> rl.optim.Optimizer:
+        params = [rl.ones(shape, requires_grad=True) for shape in shapes]
+        optimizer = rl.optim.Adam(params)
+        sum(p.sum() for p in params).backward()
+        optimizer.step()
+        return optimizer
+
+    saved = trained((2,), (3,)).state_dict()
+    with pytest.raises(RuntimeError, match=r"exp_avg of parameter 0: \[2\] for \[5\]") as caught:
+        trained((5,), (4,)).load_state_dict(saved)
+    assert "exp_avg_sq of parameter 1: [3] for [4]" in str(caught.value)
+
+
+def test_two_decay_rates_are_needed() -> None:
+    with pytest.raises(ValueError, match="expected two numbers"):
+        rl.optim.Adamax([rl.ones(1, requires_grad=True)], betas=(0.9,))
+
+
+def test_a_module_is_no_list_of_parameters() -> None:
+    with pytest.raises(TypeError, match=r"pass its parameters: model\.parameters\(\)"):
+        rl.optim.SGD(rl.nn.Linear(2, 2), lr=0.1)

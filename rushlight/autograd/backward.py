@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from rushlight.tensor import Tensor, install, wrap
 
 
 def as_tuple(value: Any) -> tuple:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    """A tensor alone, or all that a list, a generator of parameters or the like holds."""
+    single = isinstance(value, Tensor) or not isinstance(value, Iterable)
+    return (value,) if single else tuple(value)
 
 
 def backward(
@@ -40,8 +42,8 @@ def backward(
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     targets = None
+    chosen = () if inputs is None else as_tuple(inputs)
     if inputs is not None:
-        chosen = as_tuple(inputs)
         if not chosen:
             raise RuntimeError("'inputs' argument to 'backward' cannot be empty.")
         targets = [edge(t) for t in chosen]
@@ -50,7 +52,7 @@ def backward(
     keep_graph = create_graph if retain_graph is None else retain_graph
     roots = roots_of(outputs, grads, create_graph)
     found = Backward(keep_graph, create_graph, targets).run(roots)
-    for t in as_tuple(inputs) if inputs is not None else ():
+    for t in chosen:
         if not t.is_leaf and edge(t) in found:
             g = found[edge(t)]
             t._grad = g if t._grad is None else t._grad + g

@@ -332,3 +332,30 @@ def test_a_graph_made_in_one_thread_goes_backward_in_another() -> None:
     thread.start()
     thread.join()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+class TestParametersFromGenerators:
+    """What a module's ``parameters()`` yields is taken as it is, without a list around it."""
+
+    def test_grad(self) -> None:
+        model = rl.nn.Linear(2, 1)
+        found = rl.autograd.grad(model(rl.ones(1, 2)).sum(), model.parameters())
+        assert [g.tolist() for g in found] == [[[1.0, 1.0]], [1.0]]
+
+    def test_outputs_and_their_gradients(self) -> None:
+        x = rl.ones(2, requires_grad=True)
+        outputs = (x * k for k in (1.0, 2.0))
+        (slope,) = rl.autograd.grad(outputs, x, (rl.ones(2) for _ in range(2)))
+        assert slope.tolist() == [3.0, 3.0]
+
+    def test_backward(self) -> None:
+        model, x = rl.nn.Linear(2, 1), rl.ones(1, 2, requires_grad=True)
+        rl.autograd.backward(model(x).sum(), inputs=model.parameters())
+        assert model.bias.grad.tolist() == [1.0]
+        assert x.grad is None
+
+    def test_backward_to_what_is_no_leaf(self) -> None:
+        x = rl.ones(2, requires_grad=True)
+        y = x * 2
+        (y * 3).sum().backward(inputs=iter([y]))
+        assert y.grad.tolist() == [3.0, 3.0]

@@ -14,7 +14,7 @@ from rushlight.random import fork_rng, get_rng_state, set_rng_state
 from rushlight.tensor import Tensor
 from rushlight.utils._pytree import tree_flatten, tree_map_only
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+__all__ = ["checkpoint", "checkpoint_sequential", "get_device_states", "set_device_states"]
 
 
 def checkpoint(
@@ -94,6 +94,19 @@ def checkpoint_sequential(
         part = Sequential(*chain[start : start + size])
         input = checkpoint(part, input, use_reentrant=use_reentrant, **kwargs)
     return Sequential(*chain[size * (segments - 1) :])(input)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The accelerators that tensors are on, and their generators' states: there are none."""
+    return [], []
+
+
+def set_device_states(
+    devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None
+) -> None:
+    """Sets the generators of accelerators back."""
+    if devices:
+        raise RuntimeError(f"set_device_states: there are no accelerators, but got {devices}")
 
 
 class _Recompute(Function):

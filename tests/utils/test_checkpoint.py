@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.utils.checkpoint import checkpoint, checkpoint_sequential
+from rushlight.utils.checkpoint import (
+    checkpoint,
+    checkpoint_sequential,
+    get_device_states,
+    set_device_states,
+)
 
 
 class Block(rl.nn.Module):
@@ -97,3 +102,10 @@ def test_checkpoints_within_checkpoints() -> None:
     found = rl.autograd.grad(y.sum(), inner.weight)
     expected = rl.autograd.grad(outer(inner(x).tanh()).sum(), inner.weight)
     assert rl.equal(found[0], expected[0])
+
+
+def test_there_are_no_states_of_accelerators() -> None:
+    assert get_device_states(rl.ones(2)) == ([], [])
+    set_device_states(*get_device_states())
+    with pytest.raises(RuntimeError, match="no accelerators"):
+        set_device_states([0], [rl.get_rng_state()])

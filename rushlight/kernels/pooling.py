@@ -55,6 +55,18 @@ Windows = tuple[Window, ...]
 
 
 @functools.lru_cache(1024)
+def _trimmed(windows: Windows) -> Windows:
+    """Windows without the positions that lie in the padding of every result."""
+    found = []
+    for w in windows:
+        first = max(0, -(((w.outputs - 1) * w.stride - w.padding) // w.dilation))
+        last = min(w.size, (w.length - 1 + w.padding) // w.dilation + 1)
+        padding = w.padding - first * w.dilation
+        found.append(w._replace(size=max(1, last - first), padding=padding))
+    return tuple(found)
+
+
+@functools.lru_cache(1024)
 def parts(w: Window) -> tuple[tuple[int, slice, slice], ...]:
     """(position in the window, the results that have an element there, those elements).
 
@@ -87,6 +99,7 @@ def kind_of(windows: Windows) -> str:
 
 def fold(ufunc: Any, x: np.ndarray, windows: Windows, empty: Any) -> np.ndarray:
     """``ufunc`` over the elements of each window; ``empty`` is what it makes of none."""
+    windows = _trimmed(windows)
     kind = kind_of(windows)
     if kind == "overlapping":
         return _fold_in_cells(ufunc, x, windows, empty, False)[0]
@@ -143,6 +156,7 @@ def _inside(windows: Windows) -> Any:
 
 def spread(y: np.ndarray, windows: Windows) -> np.ndarray:
     """Each result added to all elements of its window: the transpose of folding by addition."""
+    windows = _trimmed(windows)
     if kind_of(windows) == "single":
         x = np.zeros((*y.shape[: y.ndim - len(windows)], *[w.length for w in windows]), y.dtype)
         x[_inside(windows)] = y
@@ -172,6 +186,7 @@ def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np
 
     Of several equal ones it is the first; NaN counts as the largest, and the last NaN is taken.
     """
+    windows = _trimmed(windows)
     kind = kind_of(windows)
     if kind == "overlapping":
         y, number = _fold_in_cells(np.maximum, x, windows, empty, True)

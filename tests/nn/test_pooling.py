@@ -213,3 +213,11 @@ def test_fractional_layers_need_one_size(arguments: dict, message: str) -> None:
     for layer in (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d):
         with pytest.raises(ValueError, match=message):
             layer(2, **arguments)
+
+
+def test_a_window_that_is_almost_all_padding_costs_no_more_than_what_it_holds() -> None:
+    x, size = rl.arange(4.0).reshape(1, 4), 1 << 40
+    y, index = F.max_pool1d(x, size, 1, size // 2, return_indices=True)
+    assert y.tolist() == [[3] * 5]
+    assert index.tolist() == [[3] * 5]
+    assert F.avg_pool1d(x, size, 1, size // 2, count_include_pad=False).tolist() == [[1.5] * 5]

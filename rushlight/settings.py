@@ -40,7 +40,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(int: int, /) -> None:
-    """Sets how many threads a matrix product uses.
+    """Sets how many threads a matrix product uses, and a large optimizer step.
 
     It reaches OpenBLAS, which NumPy's own packages bring; with another library it warns that the
     library's environment variables decide.

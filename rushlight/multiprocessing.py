@@ -27,7 +27,7 @@ def spawn(
         daemon: whether the processes end with this one.
         start_method: how processes start, as in Python's `get_context`.
     """
-    context = multiprocessing.get_context(start_method)
+    context: Any = multiprocessing.get_context(start_method)
     started = []
     for index in range(nprocs):
         process = context.Process(target=fn, args=(index, *args), daemon=daemon)

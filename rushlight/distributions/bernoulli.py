@@ -33,6 +33,7 @@ class Binary(ExponentialFamily):
         if (probs is None) == (logits is None):
             raise ValueError(ONE_OF_TWO)
         name, given = ("logits", logits) if probs is None else ("probs", probs)
+        assert given is not None
         (parameter,) = broadcast_all(given)
         vars(self)[name] = parameter
         super().__init__(parameter.size(), validate_args=validate_args)

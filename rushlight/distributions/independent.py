@@ -40,6 +40,10 @@ class Independent(Distribution):
         shape = base_distribution.batch_shape + base_distribution.event_shape
         split = batch - reinterpreted_batch_ndims
         self.base_dist = base_distribution
+        self.has_rsample = base_distribution.has_rsample
+        self.has_enumerate_support = (
+            reinterpreted_batch_ndims == 0 and base_distribution.has_enumerate_support
+        )
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__(shape[:split], shape[split:], validate_args=validate_args)
 
@@ -47,11 +51,6 @@ class Independent(Distribution):
         inner = self.event_shape[: self.reinterpreted_batch_ndims]
         base = self.base_dist.expand((*batch_shape, *inner))
         return Independent(base, self.reinterpreted_batch_ndims, self._validate_args)
-
-    @property
-    def has_rsample(self) -> bool:
-        """Whether the distribution it is made of has differentiable samples."""
-        return self.base_dist.has_rsample
 
     @property
     def support(self) -> Constraint:
@@ -82,6 +81,11 @@ class Independent(Distribution):
 
     def entropy(self) -> Tensor:
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        if self.reinterpreted_batch_ndims:
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand)
 
     def __repr__(self) -> str:
         return f"Independent({self.base_dist!r}, {self.reinterpreted_batch_ndims})"

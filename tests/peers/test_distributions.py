@@ -49,6 +49,9 @@ CASES: dict[str, Make] = {
     "independent": lambda t: t.distributions.Independent(
         t.distributions.Normal(t.zeros(3, 2), t.ones(3, 2)), 1
     ),
+    "independent of truth": lambda t: t.distributions.Independent(
+        t.distributions.Bernoulli(t.tensor([0.2, 0.9])), 0
+    ),
     "mixture": lambda t: t.distributions.MixtureSameFamily(
         t.distributions.Categorical(t.tensor([1.0, 3.0])),
         t.distributions.Normal(t.tensor([-2.0, 2.0]), t.tensor([1.0, 0.5])),
@@ -136,7 +139,7 @@ def test_cumulative_probabilities(name: str) -> None:
     close(ours.cdf(value), theirs.cdf(torch.tensor(value.tolist())))
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "categorical", "one-hot"])
+@pytest.mark.parametrize("name", ["bernoulli", "categorical", "one-hot", "independent of truth"])
 @pytest.mark.parametrize("expand", [True, False])
 def test_all_values(name: str, expand: bool) -> None:
     close(CASES[name](rl).enumerate_support(expand), CASES[name](torch).enumerate_support(expand))

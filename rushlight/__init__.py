@@ -129,8 +129,8 @@ newaxis = None
 
 # What is loaded when first asked for: a program that only calculates starts sooner.
 _PACKAGES = (
-    *("distributions", "io", "multiprocessing", "nn", "optim", "serialization", "types"),
-    *("utils", "vision"),
+    *("distributed", "distributions", "io", "multiprocessing", "nn", "optim", "serialization"),
+    *("types", "utils", "vision"),
 )
 _FILE_FUNCTIONS = ("load", "save")
 _NETWORK_FUNCTIONS = (

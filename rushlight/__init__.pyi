@@ -10,6 +10,7 @@ from rushlight import amp as amp
 from rushlight import autograd as autograd
 from rushlight import backends as backends
 from rushlight import cuda as cuda
+from rushlight import distributed as distributed
 from rushlight import distributions as distributions
 from rushlight import fft as fft
 from rushlight import func as func

@@ -18,6 +18,7 @@ from rushlight.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
 
+FUNCTION = "; a function goes into forward, or use its layer, such as nn.ReLU()"
 FORGOTTEN = "; call super().__init__() first in the module's __init__"
 
 
@@ -219,10 +220,7 @@ class Module(hooks.Hookable, Stateful):
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child, which is then also the attribute ``name``."""
         if module is not None and not isinstance(module, Module):
-            cure = ""
-            if callable(module):
-                cure = "; a function goes into forward, or use its layer, such as nn.ReLU()"
-            raise TypeError(f"{typename(module)} is not a Module subclass{cure}")
+            raise TypeError(f"{typename(module)} is not a Module subclass{FUNCTION}")
         self._check_name("module", name, self._modules)
         self._modules[name] = hooks.registered("module", self, name, module)
 

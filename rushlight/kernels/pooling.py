@@ -186,7 +186,7 @@ def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np
 
     Of several equal ones it is the first; NaN counts as the largest, and the last NaN is taken.
     """
-    windows = _trimmed(windows)
+    outside, windows = hollow(windows), _trimmed(windows)
     kind = kind_of(windows)
     if kind == "overlapping":
         y, number = _fold_in_cells(np.maximum, x, windows, empty, True)
@@ -203,10 +203,26 @@ def largest(x: np.ndarray, windows: Windows, empty: Any) -> tuple[np.ndarray, np
         order = np.arange(math.prod(plane)).reshape(plane)
         last = fold(np.maximum, np.where(np.isnan(x), order, -1), windows, -1)
         np.copyto(index, last, where=unordered)
-    if any([w.padding and w.dilation > 1 for w in windows]):
-        # A window may lie in the padding altogether, and then has no place: it gets the nearest.
-        index.clip(0, math.prod([w.length for w in windows]) - 1, out=index)
+    if outside is not None:
+        np.copyto(index, outside[1], where=outside[0])
     return y, index
+
+
+@functools.lru_cache(256)
+def hollow(windows: Windows) -> tuple[np.ndarray, np.ndarray] | None:
+    """Which windows lie in the padding altogether, and the places they count for, if there are any.
+
+    The place is that of the first position not before the plane, and may be beyond its end.
+    """
+    if not any([w.padding and w.dilation > 1 for w in windows]):
+        return None
+    empty, place = np.zeros((), bool), np.zeros((), np.int64)
+    for w in windows:
+        begin = np.arange(w.outputs) * w.stride - w.padding
+        begin = np.where(begin < 0, begin % w.dilation, begin)
+        empty = np.logical_or.outer(empty, begin >= w.length)
+        place = np.add.outer(place * w.length, begin)
+    return (empty, place) if empty.any() else None
 
 
 def _place_in_one(x: np.ndarray, y: np.ndarray, windows: Windows) -> np.ndarray:

@@ -41,8 +41,13 @@ Band = tuple[slice, slice, np.ndarray]
 
 def resample(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:
     """The product of the matrix of ``m``, or of its transpose, with ``x`` along ``dim``."""
-    if m.rule == "nearest" and not transposed:
-        return x.take(taps(m, DOUBLE if x.dtype == DOUBLE else FLOAT)[0].reshape(-1), dim)
+    if m.rule == "nearest":
+        index = taps(m, DOUBLE if x.dtype == DOUBLE else FLOAT)[0].reshape(-1)
+        if not transposed:
+            return x.take(index, dim)
+        times = m.outputs // m.length
+        if index.size == times * m.length and (index == np.arange(m.outputs) // times).all():
+            return _add_neighbours(x, dim, times)
     size = m.length if transposed else m.outputs
     outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
@@ -54,6 +59,16 @@ def resample(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:
         else:
             np.matmul(matrix, source[:, elements], out=y[:, results])
     return y.reshape(shape)
+
+
+def _add_neighbours(x: np.ndarray, dim: int, count: int) -> np.ndarray:
+    """The sums of every ``count`` elements that follow each other."""
+    before = (slice(None),) * dim
+    y = x[(*before, slice(0, None, count))].copy()
+    for k in range(1, count):
+        part = (*before, slice(k, None, count))
+        y += x[part]
+    return y
 
 
 def resample_unbounded(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:

@@ -346,7 +346,7 @@ class _FractionalMaxPoolNd(Module):
         self.output_size = None if output_size is None else self.sizes(output_size)
         self.output_ratio = None if output_ratio is None else self.sizes(output_ratio)
         name = type(self).__name__
-        if min(self.kernel_size) <= 0:
+        if any(isinstance(k, int) and k <= 0 for k in self.kernel_size):
             raise ValueError(f"{name}: kernel_size must be greater than 0, but got {kernel_size}")
         if output_size is None and output_ratio is None:
             raise ValueError(

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight import errors as messages
 from rushlight.kernels import pooling as kernels
 from rushlight.kernels.pooling import Window
 from rushlight.kernels.resampling import Map
 from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.interpolation import resample
-from rushlight.ops.pooling import need_dtype, plane_put, with_indices
+from rushlight.ops.pooling import need_dtype, not_ints, plane_put, with_indices
 from rushlight.ops.reduce import in_float32
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -31,16 +30,14 @@ COUNTS = ("no ints", "one int", "two ints", "three ints")
 
 
 def target(name: str, x: Tensor, size: Any, rank: int) -> tuple[int, ...]:
-    """The size to pool the last ``rank`` dimensions to: None leaves one as it is."""
+    """The size to pool the last ``rank`` dimensions to: None leaves one of several as it is."""
     need_dtype(name, x, "f")
     shape = x._array.shape
     each = size if isinstance(size, (tuple, list)) else (size,) * rank
     try:
-        numbers = [None if n is None else n.__index__() for n in each]
+        numbers = [None if n is None and rank > 1 else n.__index__() for n in each]
     except AttributeError:
-        raise TypeError(
-            f"{name}(): argument 'output_size' must be tuple of ints, not {messages.kind(size)}"
-        ) from None
+        raise not_ints(name, "output_size", size) from None
     if len(numbers) != rank:
         raise RuntimeError(
             f"{name}(): argument 'output_size' should contain {COUNTS[rank]} (got {len(numbers)})"
@@ -182,15 +179,20 @@ class LargestApart(Op):
 
     @in_float32
     def eager(self, x, *, sizes, return_indices):
-        plane = x.shape[x.ndim - len(sizes) :]
+        rank = len(sizes)
+        plane = x.shape[x.ndim - rank :]
         elements = [apart(n, count) for n, count in zip(plane, sizes, strict=True)]
-        for dim, each in enumerate(elements, x.ndim - len(sizes)):
-            x = x.take(each.reshape(-1), dim)
         windows = tuple([Window(e.size, len(e), e.shape[1], e.shape[1]) for e in elements])
-        if not return_indices:
-            return kernels.fold(np.maximum, x, windows, -np.inf)
-        y, index = kernels.largest(x, windows, -np.inf)
-        return y, places(index, elements, plane)
+        if return_indices:
+            for dim, each in enumerate(elements, -rank):
+                x = x.take(each.reshape(-1), dim)
+            y, index = kernels.largest(x, windows, -np.inf)
+            return y, places(index, elements, plane)
+        for dim, each in enumerate(elements, -rank):
+            alone = [Window(n, n, 1) for n in x.shape[x.ndim - rank :]]
+            alone[dim] = windows[dim]
+            x = kernels.fold(np.maximum, x.take(each.reshape(-1), dim), tuple(alone), -np.inf)
+        return x
 
     def vjp(self, g, _y, x, *, sizes, return_indices):
         _, index = largest_apart(x, sizes, True)

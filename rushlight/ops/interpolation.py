@@ -208,13 +208,17 @@ def resample_bytes(x: Tensor, maps: tuple[Map, ...]) -> Tensor:
         Fails(ValueError, "Anti-alias option is restricted", T(1, 2, 3), 2, antialias=True),
         Fails(ValueError, "requires antialias=True", T(1, 2, 3, 3), 2, mode="lanczos"),
         Fails(ValueError, "explicit size", T(1, 2, 3), 2, recompute_scale_factor=True),
-        Fails(
-            NotImplementedError,
-            "not implemented for 'Long'",
-            T(1, 2, 3, dtype=dtypes.int64),
-            2,
-            mode="linear",
+        *(
+            Fails(
+                NotImplementedError,
+                "not implemented for 'Long'",
+                T(1, 2, 3, dtype=dtypes.int64),
+                2,
+                mode=mode,
+            )
+            for mode in ("linear", "nearest")
         ),
+        Fails(NotImplementedError, "for 'ComplexFloat'", T(1, 2, 3, dtype=dtypes.complex64), 2),
     ],
 )
 def interpolate(
@@ -279,7 +283,7 @@ def interpolate(
         rule = f"smooth {rule}"
     maps = maps_of(mode, rule, x._array.shape[2:], sizes, factors, bool(align_corners))
     kind = x._array.dtype
-    if rule == "nearest" or kind.kind == "f" or kind in dtypes.HALF:
+    if kind.kind == "f" or kind in dtypes.HALF or (rule == "nearest" and kind == np.uint8):
         return resample(x, maps, False)
     if kind == np.uint8 and mode != "linear":
         return resample_bytes(x, maps)

@@ -61,7 +61,7 @@ def test_half_types_are_rounded_once(dtype: Any) -> None:
 
 def test_integers_are_pooled_and_averages_truncated() -> None:
     x = rl.tensor([[-3, -4, 3, 4]])
-    assert F.max_pool1d(x, 2).tolist() == [[-3, 4]]
+    assert F.max_pool2d(x[None], (1, 2)).tolist() == [[[-3, 4]]]
     assert F.avg_pool1d(x, 2).tolist() == [[-3, 3]]
 
 
@@ -221,3 +221,35 @@ def test_a_window_that_is_almost_all_padding_costs_no_more_than_what_it_holds() 
     assert y.tolist() == [[3] * 5]
     assert index.tolist() == [[3] * 5]
     assert F.avg_pool1d(x, size, 1, size // 2, count_include_pad=False).tolist() == [[1.5] * 5]
+
+
+def test_only_places_tell_the_largest_of_integers_in_a_row() -> None:
+    x = rl.tensor([[1, 2, 3, 0]])
+    assert F.max_pool1d(x, 2, return_indices=True)[0].tolist() == [[2, 3]]
+    with pytest.raises(NotImplementedError, match="\"max_pool1d_impl\" not implemented for 'Long'"):
+        F.max_pool1d(x, 2)
+
+
+def test_windows_of_nothing_but_padding() -> None:
+    x = rl.ones(2, 2, 2, 2, requires_grad=True)
+    y, index = F.max_pool3d(x, 2, 2, 1, dilation=3, return_indices=True)
+    assert y.flatten().tolist() == [-math.inf] * 2
+    assert index.flatten().tolist() == [14] * 2
+    y.sum().backward()
+    assert not x.grad.any()
+    _, index = F.max_pool2d(rl.ones(1, 3, 4), 2, 1, 1, dilation=4, return_indices=True)
+    assert index.tolist() == [[[15, 12]]]
+
+
+def test_sizes_that_are_none() -> None:
+    x = rl.ones(1, 4)
+    for pool in (F.adaptive_avg_pool1d, F.adaptive_max_pool1d):
+        with pytest.raises(TypeError, match="found element of type NoneType at pos 0"):
+            pool(x, (None,))
+        with pytest.raises(TypeError, match="must be tuple of ints, not NoneType"):
+            pool(x, None)
+    for size, kind in ((None, "NoneType"), ("a", "str")):
+        with pytest.raises(ValueError, match="either an output size, or a pooling ratio"):
+            nn.FractionalMaxPool2d(size)
+        with pytest.raises(TypeError, match=f"found element of type {kind} at pos 0"):
+            nn.FractionalMaxPool2d(size, 2)(rl.ones(1, 4, 4))

@@ -18,7 +18,6 @@ from rushlight.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
 
-FUNCTION = "; a function goes into forward, or use its layer, such as nn.ReLU()"
 FORGOTTEN = "; call super().__init__() first in the module's __init__"
 
 
@@ -220,7 +219,7 @@ class Module(hooks.Hookable, Stateful):
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child, which is then also the attribute ``name``."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{typename(module)} is not a Module subclass{FUNCTION}")
+            raise TypeError(f"{typename(module)} is not a Module subclass{cure_of(module)}")
         self._check_name("module", name, self._modules)
         self._modules[name] = hooks.registered("module", self, name, module)
 
@@ -517,3 +516,9 @@ def _member(module: Module, name: str) -> Any:
     if not hasattr(module, name):
         raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
     return getattr(module, name)
+
+
+def cure_of(value: Any) -> str:
+    """What to do instead of putting ``value`` among modules."""
+    function = "; a function goes into forward, or use its layer, such as nn.ReLU()"
+    return function if callable(value) else ""

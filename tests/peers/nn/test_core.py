@@ -28,7 +28,8 @@ def told(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
 
 def common(text: str) -> str:
-    """A text without the name of the library, nor of its modules."""
+    """A text without the name of the library, nor of its modules, nor a cure."""
+    text = re.sub(r"; (call super|a function goes).*", "", text)  # ours also says what to do
     text = re.sub(r"(torch|rushlight)\.(nn\.modules\.\w+\.|nn\.\w+\.|nn\.)?", "", text)
     return text.replace("torch Tensor", "Tensor").replace("rushlight Tensor", "Tensor")
 

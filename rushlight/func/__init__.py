@@ -13,5 +13,5 @@ _OF_NETWORKS = ("functional_call", "stack_module_state")
 
 def __getattr__(name: str) -> Any:
     if name in _OF_NETWORKS:  # networks are loaded when first asked for
-        return getattr(importlib.import_module("rushlight.nn.utils.stateless"), name)
+        return getattr(importlib.import_module("rushlight.func.modules"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

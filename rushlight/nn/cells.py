@@ -159,6 +159,8 @@ class LSTMCell(RNNCellBase):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         self._check_rank("input", input)
+        if isinstance(hx, Tensor):
+            raise TypeError("LSTMCell: expected hx to be a tuple (h_0, c_0), not Tensor")
         for k, state in enumerate(hx or ()):
             self._check_rank(f"hx[{k}]", state)
         batched = input.ndim == 2

@@ -55,10 +55,8 @@ class Buffer(Tensor):
 
     persistent: bool
 
-    def __new__(
-        cls, data: Tensor | None = None, requires_grad: bool = False, *, persistent: bool = True
-    ) -> Any:
-        t = owned(cls, data, requires_grad)
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
+        t = owned(cls, data, isinstance(data, Tensor) and data.requires_grad)
         t.persistent = persistent
         return t
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight.device import device as Device
 from rushlight.dtypes import dtype as DType
+from rushlight.errors import kind
 from rushlight.nn import init
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
@@ -130,13 +131,15 @@ class RNNBase(Module):
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The outputs of the last layer, and the last states of all layers."""
+        if hx is not None:
+            self._check_kind(hx)
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
-        kind = self.mode.partition("_")[0]
+        name = self.mode.partition("_")[0]
         if input.ndim not in (2, 3):
-            noun = "tensor " if kind == "RNN" else ""
+            noun = "tensor " if name == "RNN" else ""
             raise ValueError(
-                f"{kind}: Expected input to be 2D or 3D, got {input.ndim}D {noun}instead"
+                f"{name}: Expected input to be 2D or 3D, got {input.ndim}D {noun}instead"
             )
         batch_dim, batched = 0 if self.batch_first else 1, input.ndim == 3
         x = input if batched else input.unsqueeze(batch_dim)
@@ -183,6 +186,11 @@ class RNNBase(Module):
         count = self.num_layers * self._directions
         return ops.zeros(count, batch, self.hidden_size, dtype=x.dtype)
 
+    def _check_kind(self, hx: Any) -> None:
+        """An error unless ``hx`` is what states are given as: here one tensor."""
+        if not isinstance(hx, Tensor):
+            raise TypeError(f"{type(self).__name__}: expected hx to be a Tensor, not {kind(hx)}")
+
     def _batched_states(self, hx: Any, batched: bool) -> Any:
         """Given states with a batch dimension."""
         if hx.ndim != (3 if batched else 2):
@@ -195,11 +203,11 @@ class RNNBase(Module):
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """An error unless ``input`` has the layer's dtype, rank and features."""
-        kind = self._flat_weights[0].dtype
-        if input.dtype is not kind:
+        own = self._flat_weights[0].dtype
+        if input.dtype is not own:
             raise ValueError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({kind}). Convert "
-                f"input: input.to({kind}), or convert model: model.to({input.dtype})"
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({own}). Convert "
+                f"input: input.to({own}), or convert model: model.to({input.dtype})"
             )
         rank = 3 if batch_sizes is None else 2
         if input.ndim != rank:
@@ -294,12 +302,10 @@ def check_sizes(input_size: Any, hidden_size: Any, num_layers: int, proj_size: i
         )
 
 
-def refuse(options: dict[str, Any]) -> None:
-    """An error if there are options that only LSTM has."""
-    if "proj_size" in options:
+def refuse_projection(proj_size: int) -> None:
+    """An error if there is the option that only LSTM has."""
+    if proj_size:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
-    for name in options:
-        raise TypeError(f"got an unexpected keyword argument '{name}'")
 
 
 class RNN(RNNBase):
@@ -339,11 +345,11 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: Device | str | None = None,
         dtype: DType | None = None,
-        **unknown: Any,
     ) -> None:
-        refuse(unknown)
+        refuse_projection(proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(
                 f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
@@ -426,6 +432,11 @@ class LSTM(RNNBase):
         sizes = (self.proj_size or self.hidden_size, self.hidden_size)
         return tuple([ops.zeros(count, batch, size, dtype=x.dtype) for size in sizes])
 
+    def _check_kind(self, hx: Any) -> None:
+        if not isinstance(hx, (tuple, list)) or len(hx) != 2:
+            count = f" of {len(hx)}" if isinstance(hx, (tuple, list)) else ""
+            raise TypeError(f"LSTM: expected hx to be a tuple (h_0, c_0), not {kind(hx)}{count}")
+
     def _batched_states(self, hx: Any, batched: bool) -> Any:
         h, c = hx
         wanted, side = (3, "batched") if batched else (2, "unbatched")
@@ -492,11 +503,11 @@ class GRU(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: Device | str | None = None,
         dtype: DType | None = None,
-        **unknown: Any,
     ) -> None:
-        refuse(unknown)
+        refuse_projection(proj_size)
         super().__init__(
             "GRU",
             input_size,

@@ -74,6 +74,14 @@ def tied(g: Any, x: Any) -> Any:
 tie = registry["tie"].call
 
 
+def need_kind(name: str, x: Tensor, kinds: str) -> Tensor:
+    """``x``, or the error if its dtype is of none of the NumPy kinds ``kinds``."""
+    kind = x._array.dtype
+    if kind.kind not in kinds and kind not in dtypes.HALF:
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{x.dtype.storage_name}'")
+    return x
+
+
 def either(mask: Any, a: Any, b: Any) -> Any:
     """``a`` where ``mask`` holds, else ``b``: of tensors or arrays."""
     return ops.where(mask, a, b) if isinstance(a, Tensor) else choose(mask, a, b)
@@ -295,7 +303,7 @@ class Celu(Formula):
 def elu_slope(g: Any, y: Any, x: Any, alpha: float, scale: float = 1.0, rate: float = 1.0) -> Any:
     """``g`` times the slope of ``y = scale * max(0, x) + alpha * (exp(rate * min(0, x)) - 1)``."""
     below = g * ((y + alpha) * rate)
-    return either(x > 0, g * scale if scale != 1 else g, below)
+    return either(x <= 0, below, g * scale if scale != 1 else g)  # NaN counts as positive
 
 
 class Selu(Unary):
@@ -319,7 +327,12 @@ class Selu(Unary):
 
 @composite(
     samples=[S(T(3, 4), T(1)), S(T(2, 3, 4), T(3)), S(T(), T())],
-    errors=[Fails(RuntimeError, "parameter numbers = 2 and channel size = 4", T(3, 4), T(2))],
+    errors=[
+        Fails(RuntimeError, "parameter numbers = 2 and channel size = 4", T(3, 4), T(2)),
+        Fails(
+            NotImplementedError, "for 'Long'", T(2, dtype=dtypes.int64), T(1, dtype=dtypes.int64)
+        ),
+    ],
 )
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``max(0, x) + weight * min(0, x)``, with one weight or one for each channel (dimension 1).
@@ -339,6 +352,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
                 f"{w.numel()} and channel size = {channels}."
             )
+    need_kind("prelu", x, "f")
     w = w.reshape([-1] + [1] * (x.ndim - 2)) if x.ndim else w.reshape(())
     return ops.where(x > 0, x, w * x)
 

@@ -29,6 +29,7 @@ from rushlight.tensor import Tensor, new
 
 Number = int | float | complex
 NO_GRADIENT = (False, False, False)
+UNUSUAL = dtypes.HALF | {dtypes.bool_.numpy}
 
 
 def fused(op: Op) -> Callable[..., Tensor]:
@@ -95,6 +96,7 @@ class Linear(Op):
         Fails(RuntimeError, r"expanded size of the tensor \(4\)", T(2, 3), T(4, 3), T(2)),
         Fails(RuntimeError, "at least 1D, but they are 0D and 2D", T(), T(4, 3)),
         Fails(TypeError, "'weight' .* must be Tensor, not NoneType", T(2, 3), None),
+        Fails(NotImplementedError, "for 'Bool'", *[T(2, 2, dtype=dtypes.bool_)] * 2),
     ]
 
     def make(self) -> Callable[..., Any]:
@@ -132,7 +134,8 @@ class Linear(Op):
         return (input, weight, bias), {}
 
     def eager(self, x, weight, bias):
-        if x.dtype in dtypes.HALF:
+        if x.dtype in UNUSUAL:
+            refuse_bool("addmm_impl_cpu_", x)
             single = [None if a is None else a.astype(np.float32) for a in (x, weight, bias)]
             return self.eager(*single).astype(x.dtype)
         if x.ndim == 2:

@@ -87,6 +87,17 @@ def check_product(left: tuple[int, ...], right: tuple[int, ...]) -> None:
         raise batch_error(left, right)
 
 
+def check_both_masks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout_p: float) -> None:
+    """An error where PyTorch's fused attention, which alone takes both masks, does not go."""
+    shapes = [t.shape for t in (q, k, v)]
+    alike = len({(len(s), s[:-2], s[-1]) for s in shapes}) == 1 and len(shapes[0]) == 4
+    if not alike or mask.ndim not in (2, 4) or mask.requires_grad or dropout_p:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+            "is_causal=True"
+        )
+
+
 def added_mask(mask: Tensor | None, q: Tensor, is_causal: bool, columns: int) -> Tensor | None:
     """What is added to the scores: -inf where a boolean mask is False, or after the diagonal."""
     if mask is not None and mask.dtype is dtypes.bool_:
@@ -138,6 +149,7 @@ def shared_heads(t: Tensor, heads: int) -> Tensor:
         S(T(2, 3), T(2, 3), T(2, 3), dropout_p=0.5, scale=2.0),
         S(T(0, 2, 3), T(0, 4, 3), T(0, 4, 3)),
         S(T(2, 3), T(0, 3), T(0, 3)),
+        S(*[T(1, 2, 3, 2)] * 3, T(3, 3, grad=False), is_causal=True),
     ],
     errors=[
         Fails(RuntimeError, "at least 2 dimensional", T(2), T(3, 2), T(3, 2)),
@@ -148,6 +160,7 @@ def shared_heads(t: Tensor, heads: int) -> Tensor:
         Fails(RuntimeError, "between 0 and 1, but got 1.5", *[T(2, 2)] * 3, dropout_p=1.5),
         Fails(RuntimeError, "got 2 and 3", T(3, 2, 2), *[T(2, 2, 2)] * 2, enable_gqa=True),
         Fails(RuntimeError, r"mask of shape \[3, 2\]", *[T(2, 2)] * 3, T(3, 2)),
+        Fails(RuntimeError, "Explicit attn_mask", *[T(3, 2)] * 3, T(3, 3), is_causal=True),
         Fails(TypeError, "'key' .* must be Tensor, not int", T(2, 2), 1, T(2, 2)),
     ],
 )
@@ -171,7 +184,8 @@ def scaled_dot_product_attention(
         attn_mask: broadcast to (*, L, S); False where no attention is to be paid, or numbers that
             are added to the scores
         dropout_p: the probability of dropping a weight, whether training or not
-        is_causal: query i only attends to keys up to i
+        is_causal: query i only attends to keys up to i; together with ``attn_mask`` for queries,
+            keys and values of four dimensions and one size E, and without dropout
         scale: takes the place of 1 / √E
         enable_gqa: keys and values may have fewer heads (dimension -3) than queries, and share
             them
@@ -185,6 +199,8 @@ def scaled_dot_product_attention(
     if enable_gqa:
         k, v = shared_heads(k, q.shape[-3]), shared_heads(v, q.shape[-3])
     check_operands(q, k, v)
+    if is_causal and attn_mask is not None:
+        check_both_masks(q, k, v, attn_mask, dropout_p)
     bias = added_mask(attn_mask, q, is_causal, k.shape[-2])
     batch = batch_of(q, k, v, bias)
     noise = dropout_noise((*batch, q.shape[-2], k.shape[-2]), dropout_p, q.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.ops.base import composite, ops, registry
+from rushlight.ops.base import composite, need_tensor, ops, registry
 from rushlight.ops.filling import Overwrite
 from rushlight.ops.normalization import SPACE, floating, parameters_fit, standardized, too_few
 from rushlight.ops.samples import Fails, S, T
@@ -21,7 +21,10 @@ def check_channels(x: Tensor, **parameters: Tensor | None) -> None:
     channels = x._array.shape[1]
     for name, t in parameters.items():
         if t is not None and t._array.size != channels:
-            raise RuntimeError(f"{name} should contain {channels} elements not {t.numel()}")
+            raise RuntimeError(
+                f"{name} should contain {channels} elements not {t.numel()}: expected an input "
+                f"of {t.numel()} channels, got {channels}"
+            )
 
 
 def by_channel(t: Tensor | None, x: Tensor) -> Any:
@@ -60,7 +63,12 @@ follow = registry["follow"].call
     ],
     errors=[
         Fails(ValueError, "more than 1 value per channel", T(1, 3), None, None, training=True),
-        Fails(RuntimeError, "running_mean should contain 3 elements not 2", T(4, 3), T(2), T(3)),
+        Fails(ValueError, "more than 1 value per channel", T(1, 4), T(1), T(1), training=True),
+        Fails(
+            RuntimeError,
+            "running_mean should contain 3 elements not 2: expected .* 2 channels, got 3",
+            *(T(4, 3), T(2), T(2), T(2), T(2)),
+        ),
         Fails(RuntimeError, "weight should contain 3 elements not 2", T(4, 3), T(3), T(3), T(2)),
         Fails(RuntimeError, "running_mean must be defined in evaluation", T(4, 3), None, None),
         Fails(ValueError, "eps must be positive", T(4, 3), None, None, training=True, eps=0.0),
@@ -89,16 +97,16 @@ def batch_norm(
     tensor([[-1.0000, -1.0000],
             [ 1.0000,  1.0000]])
     """
-    x = floating("batch_norm", input)
-    shape = x._array.shape
-    if shape == (0,):
-        return x.clone()  # PyTorch lets an empty vector pass
-    check_channels(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
-    if training and math.prod(shape) == shape[1]:
+    shape = need_tensor("batch_norm", input)._array.shape
+    if training and shape and math.prod((shape[0], *shape[2:])) == 1:
         raise too_few("value per channel", shape)
     if eps < 0 or (training and eps == 0):
         allowed = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {allowed}, but got {eps}")
+    x = floating("batch_norm", input)
+    if shape == (0,):
+        return x.clone()  # PyTorch lets an empty vector pass
+    check_channels(x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     parameters_fit(weight, bias, x, "batch_norm")
     if training:
         return of_batch(x, weight, bias, running_mean, running_var, momentum, eps)[0]
@@ -177,7 +185,8 @@ def of_running(
             RuntimeError, "to be defined when use_input_stats", T(2, 3, 4), use_input_stats=False
         ),
         Fails(RuntimeError, "weight should contain 3 elements not 2", T(2, 3, 4), weight=T(2)),
-        Fails(IndexError, "Dimension out of range", T(4)),
+        Fails(ValueError, "more than 1 spatial element", T(4), weight=T(2)),
+        Fails(IndexError, "Dimension out of range", T(4), T(4), T(4), use_input_stats=False),
     ],
 )
 def instance_norm(
@@ -200,8 +209,11 @@ def instance_norm(
     tensor([[[-1.0000,  1.0000],
              [-1.0000,  1.0000]]])
     """
+    shape = need_tensor("instance_norm", input)._array.shape
+    if use_input_stats and math.prod(shape[2:]) == 1:
+        raise too_few("spatial element", shape)
     x = floating("instance_norm", input)
-    check_channels(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    check_channels(x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     parameters_fit(weight, bias, x, "instance_norm")
     if not use_input_stats:
         if running_mean is None or running_var is None:
@@ -209,8 +221,6 @@ def instance_norm(
                 "Expected running_mean and running_var to be defined when use_input_stats is false"
             )
         return of_running(x, weight, bias, running_mean, running_var, eps)
-    if math.prod(x.shape[2:]) == 1:
-        raise too_few("spatial element", x.shape)
     dims = tuple(range(2, x.ndim))
     y, mean, variance = standardized(x, by_channel(weight, x), by_channel(bias, x), dims, eps)
     if running_mean is not None or running_var is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.autograd.modes import local
 from rushlight.kernels import cross_entropy as kernels
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced
@@ -136,7 +137,7 @@ def check_weight(name: str, classes: int, kind: np.dtype, weight: Any) -> None:
 def need_constant(name: str, weight: Any, argument: str = "weight", position: int = 3) -> Tensor:
     """``weight`` if it is a tensor that wants no gradient, which it would not get."""
     w = need_tensor(name, weight, argument, position)
-    if w.requires_grad:
+    if local.state.grad and w.requires_grad:
         raise RuntimeError(
             f"The function '{name}' is not differentiable with respect to argument '{argument}'. "
             "This input cannot have requires_grad True."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.kernels.windows import Geometry, Sizes, folded, unfolded
 from rushlight.layouts import shape_of
@@ -71,6 +72,12 @@ def pair(op: str, argument: str, value: Any) -> Sizes:
         ) from None
 
 
+def refuse_integers(name: str, x: Tensor) -> None:
+    """An error for integers, which PyTorch does not fold."""
+    if x._array.dtype.kind in "iu":
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{x.dtype.storage_name}'")
+
+
 def checked_windows(
     op: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any
 ) -> tuple[Sizes, Geometry]:
@@ -104,7 +111,7 @@ WRONG_WINDOWS: list[tuple[str, dict[str, Any]]] = [
 @composite(
     namespace="nn.functional",
     method=False,
-    kinds="bifc",
+    kinds="bfc",
     samples=[
         S(T(2, 1, 3, 4), 2),
         S(T(2, 3, 4), (2, 1)),
@@ -121,6 +128,7 @@ WRONG_WINDOWS: list[tuple[str, dict[str, Any]]] = [
         Fails(RuntimeError, r"sliding blocks as \(0, 0\)", T(1, 1, 2, 2), 3),
         Fails(TypeError, "'kernel_size' must be int or tuple", T(1, 1, 4, 4), 2.0),
         Fails(TypeError, "'input' .* must be Tensor, not list", [1.0], 2),
+        Fails(NotImplementedError, "for 'Long'", T(1, 1, 4, 4, dtype=dtypes.int64), 2),
     ],
 )
 def unfold(
@@ -158,6 +166,7 @@ def unfold(
             f"dilation={geometry.dilation}, padding={geometry.padding}, calculated shape of the "
             f"array of sliding blocks as {count}, but its components must be at least one."
         )
+    refuse_integers("im2col_out", x)
     shape_of("unfold", (*shape[:-2], *kernel, *count), x._array.dtype)
     if batched:
         return im2col(x, kernel, geometry, count)
@@ -167,7 +176,7 @@ def unfold(
 @composite(
     namespace="nn.functional",
     method=False,
-    kinds="bifc",
+    kinds="bfc",
     samples=[
         S(T(2, 4, 6), (3, 4), 2),
         S(T(2, 6), (3, 3), (2, 1)),
@@ -190,6 +199,7 @@ def unfold(
         Fails(RuntimeError, r"blocks -1 \* 3 = -3", T(1, 4, 9), (0, 4), 2),
         Fails(TypeError, "'output_size' must be int or tuple", T(1, 4, 9), 4.0, 2),
         Fails(TypeError, "'input' .* must be Tensor, not list", [1.0], 4, 2),
+        Fails(NotImplementedError, "for 'Long'", T(1, 4, 9, dtype=dtypes.int64), 4, 2),
     ],
 )
 def fold(
@@ -232,6 +242,7 @@ def fold(
             f"dimension 2 to match the calculated number of sliding blocks {height} * {width} = "
             f"{height * width}, but got input.size(2)={columns}."
         )
+    refuse_integers("col2im_out", x)
     if batched:
         return col2im(x, kernel, geometry, size)
     return col2im(x.unsqueeze(0), kernel, geometry, size).squeeze(0)

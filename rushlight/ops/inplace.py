@@ -28,4 +28,6 @@ NAMES = """
 """
 
 for name in NAMES.split():
-    setattr(ops, f"{name}_", getattr(Tensor, f"{name}_"))
+    write = getattr(Tensor, f"{name}_")
+    write.__module__ = "rushlight"  # where pickle finds it
+    setattr(ops, f"{name}_", write)

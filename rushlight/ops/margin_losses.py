@@ -13,7 +13,7 @@ from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.classification_losses import label, labels, need_constant
 from rushlight.ops.distances import pairwise_distance
 from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced
-from rushlight.ops.probability_losses import logistic_losses
+from rushlight.ops.network_activations import logsigmoid
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
 
@@ -29,10 +29,15 @@ BAD_TARGET = Fails(TypeError, r"'target' \(position 2\) must be Tensor, not list
     samples=[
         *(S(T(2, 3), SIGNS, reduction=reduction) for reduction in REDUCTIONS),
         S(T(2, 3), FEW_SIGNS),
-        S(T(), T()),
-        S(T(0, 3), T(0, 3), reduction="sum"),
+        S(T(), T(grad=False)),
+        S(T(0, 3), T(0, 3, grad=False), reduction="sum"),
     ],
-    errors=[BAD_REDUCTION, BAD_TARGET],
+    errors=[
+        BAD_REDUCTION,
+        BAD_TARGET,
+        Fails(RuntimeError, r"tensor a \(3\) must match .* tensor b \(4\)", T(3), T(4)),
+        Fails(RuntimeError, r"shape \[3\] .* broadcast shape \[2, 3\]", T(3), T(2, 3)),
+    ],
 )
 def soft_margin_loss(
     input: Tensor,
@@ -49,15 +54,20 @@ def soft_margin_loss(
     """
     reduction = chosen(reduction, size_average, reduce)
     x = need_tensor("soft_margin_loss", input)
-    t = need_tensor("soft_margin_loss", target, "target", 2)
+    t = need_constant("soft_margin_loss", target, "target", 2)
     if x.dtype.category < dtypes.FLOAT:
         raise RuntimeError(
             "soft_margin_loss: result type Float can't be cast to the desired output type "
             f"{x.dtype.storage_name}"
         )
     check_floating("soft_margin_loss", x._array.dtype)
-    z = t * x
-    return reduced(logistic_losses(z, ops.ones_like(z)).to(x.dtype), reduction)
+    z = x * t
+    if z.shape != x.shape:
+        raise RuntimeError(
+            f"output with shape {list(x.shape)} doesn't match the broadcast shape "
+            f"{list(z.shape)}: the target is larger than the input"
+        )
+    return reduced(-logsigmoid(z).to(x.dtype), reduction)
 
 
 @composite(
@@ -101,7 +111,7 @@ def multilabel_soft_margin_loss(
     if not x.ndim:
         raise IndexError("multilabel_soft_margin_loss: a 0-d input has no classes")
     check_floating("multilabel_soft_margin_loss", x._array.dtype)
-    loss = logistic_losses(x, t)
+    loss = -(t * logsigmoid(x) + (1 - t) * logsigmoid(-x))
     if weight is not None:
         loss = loss * weight
     return reduced(loss.sum(-1) / x.shape[-1], reduction)

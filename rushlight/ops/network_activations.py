@@ -22,10 +22,11 @@ from rushlight.ops.activation import (
     Activation,
     either,
     elu_slope,
+    need_kind,
     tied,
 )
 from rushlight.ops.base import axis, composite, in_place, need_tensor, ops, registry
-from rushlight.ops.elementwise import Formula, cleared
+from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Unary
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor
@@ -135,6 +136,9 @@ class Hardtanh(Activation):
     errors = [
         NOT_A_TENSOR,
         Fails(ValueError, "min_val cannot be greater than max_val", T(2), 1.0, -1.0),
+        Fails(RuntimeError, "unsigned type with negative limits", T(2, dtype=dtypes.uint8)),
+        Fails(RuntimeError, "type uint8 without overflow", T(2, dtype=dtypes.uint8), 0, 300),
+        Fails(RuntimeError, "Bool inputs not supported", T(2, dtype=dtypes.bool_)),
     ]
 
     def check(
@@ -144,8 +148,21 @@ class Hardtanh(Activation):
             raise ValueError(
                 f"min_val cannot be greater than max_val, got [{min_val}, {max_val}] in hardtanh"
             )
-        attrs = {"low": min_val, "high": max_val, "inplace": inplace}
-        return (need_tensor("hardtanh", input),), attrs
+        x = need_tensor("hardtanh", input)
+        if not x.is_floating_point():
+            min_val, max_val = self.whole(x, min_val), self.whole(x, max_val)
+        return (x,), {"low": min_val, "high": max_val, "inplace": inplace}
+
+    def whole(self, x: Tensor, bound: float) -> int:
+        """``bound`` cut to a number that the dtype of ``x`` has."""
+        kind, number = x._array.dtype, int(bound)
+        if kind.kind == "b":
+            raise RuntimeError("Bool inputs not supported for hardtanh")
+        if kind.kind == "u" and number < 0:
+            raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+        if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+        return number
 
     def eager(self, x, *, low, high):
         number = x.dtype.type
@@ -183,7 +200,7 @@ class Hardsigmoid(Activation):
         return between(x + number(3), number(0), number(6)) / number(6)
 
     def vjp(self, g, _y, x):
-        return tied(cleared((x <= -3) | (x >= 3), g / 6), x)
+        return tied(masked((x > -3) & (x < 3), g / 6), x)
 
 
 class Hardswish(Activation):
@@ -213,7 +230,7 @@ class Hardswish(Activation):
     method=False,
     kinds="fc",
     samples=SAMPLES,
-    errors=[NOT_A_TENSOR],
+    errors=ERRORS,
 )
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``, also called swish.
@@ -221,7 +238,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> rl.nn.functional.silu(rl.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
-    x = need_tensor("silu", input)
+    x = need_kind("silu", need_tensor("silu", input), "fc")
     if inplace:
         return silu_(x)
     if x._array.dtype in dtypes.HALF:
@@ -275,6 +292,7 @@ normal_cdf = registry["normal_cdf"].call
     errors=[
         *ERRORS,
         Fails(RuntimeError, "approximate argument must be either none or tanh", T(2), "erf"),
+        Fails(NotImplementedError, "for 'Long'", T(2, dtype=dtypes.int64), "tanh"),
     ],
 )
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -289,12 +307,13 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     x = need_tensor("gelu", input)
     if x._array.dtype in dtypes.HALF:
         return gelu(x.float(), approximate).to(x.dtype)
-    if approximate == "none":
-        return x * normal_cdf(x)
-    if approximate != "tanh":
+    if approximate not in ("none", "tanh"):
         raise RuntimeError(
             f"approximate argument must be either none or tanh, got {approximate!r} in gelu"
         )
+    need_kind("gelu", x, "f")
+    if approximate == "none":
+        return x * normal_cdf(x)
     twice = 2 * math.sqrt(2 / math.pi)  # (1 + tanh(z)) / 2 is sigmoid(2z)
     return x * (x * (x * x * (twice * 0.044715) + twice)).sigmoid()
 
@@ -419,6 +438,7 @@ def softsign(input: Tensor) -> Tensor:
         Fails(RuntimeError, "glu does not support scalars", T()),
         Fails(RuntimeError, r"must be even, but dimension 1 is size 3", T(2, 3)),
         Fails(IndexError, "range of", T(2, 4), 2),
+        NOT_FOR_INTEGERS,
     ],
 )
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -435,6 +455,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {d} is size {x.shape[d]}"
         )
+    need_kind("glu", x, "f")
     half = x.shape[d] // 2
     return x.narrow(d, 0, half) * x.narrow(d, half, half).sigmoid()
 
@@ -542,7 +563,9 @@ def gumbel_softmax(
     return ones - soft.detach() + soft
 
 
-hardtanh, softplus = ops.__dict__[SPACE].hardtanh, ops.__dict__[SPACE].softplus
+hardtanh, softplus, logsigmoid = [
+    registry[f"{SPACE}.{name}"].call for name in ("hardtanh", "softplus", "logsigmoid")
+]
 silu_ = in_place(registry[f"{SPACE}.silu"])
 
 # PyTorch serves these under its top name and here.

@@ -230,6 +230,8 @@ def rms_norm(
     """
     x = need_tensor("rms_norm", input)
     dims = trailing("rms_norm", x, normalized_shape, weight=weight)
+    if x.dtype.category < dtypes.FLOAT:
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{x.dtype.storage_name}'")
     if eps is None:
         eps = dtypes.finfo(x.dtype).eps
     if x.dtype.category != dtypes.FLOAT or (weight is not None and weight.dtype is not x.dtype):

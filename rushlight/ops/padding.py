@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
@@ -182,6 +183,12 @@ fold_borders = registry["fold_borders"].call
         Fails(RuntimeError, "wrapping around more than once", T(5, 2), (3, 1), "circular"),
         Fails(NotImplementedError, "size 4 is not supported for 2D", T(5, 2), (1,) * 4, "reflect"),
         Fails(NotImplementedError, "Unrecognised padding mode foo", T(5, 2), (1, 1), "foo"),
+        *(
+            Fails(
+                NotImplementedError, "n_pad1d.* 'Bool'", T(5, 2, dtype=dtypes.bool_), (1, 1), mode
+            )
+            for mode in ("reflect", "replicate")
+        ),
         Fails(RuntimeError, "doesn't take in value argument", T(5, 2), (1, 1), "reflect", 1.0),
     ],
 )
@@ -214,6 +221,9 @@ def pad(
             f"Padding size {len(pad)} is not supported for {len(shape)}D input tensor with mode "
             f"{mode}: only the last 1, 2 or 3 dimensions of tensors with one or two more are."
         )
+    if mode != "circular" and x._array.dtype.kind == "b":
+        name = "reflection" if mode == "reflect" else "replication"
+        raise NotImplementedError(f"\"{name}_pad{count}d\" not implemented for 'Bool'")
     cut = [min(index(p), 0) for p in pad]
     pads = tuple([(max(before, 0), max(after, 0)) for before, after in pads])
     if mode == "circular" and any(cut):

@@ -9,17 +9,18 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels.activation import log1p_fraction
-from rushlight.kernels.select import at_least
+from rushlight.kernels.select import at_least, at_most
 from rushlight.kernels.summation import add_up
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, common_dtype
 from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced, warn
+from rushlight.ops.network_activations import logsigmoid
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
 
 class LogisticLoss(Op):
-    """log(1 + exp(x)) - x · t, the cross-entropy of sigmoid(x) and a probability t; its slope in x.
+    """(1 - t) · x - log(sigmoid(x)), the cross-entropy of sigmoid(x) and t; and its slope in x.
 
     With ``share`` the losses are summed, and the sum is multiplied by it.
     """
@@ -35,7 +36,7 @@ class LogisticLoss(Op):
             loss, slope = self.eager(x.astype(np.float32), t.astype(np.float32), share=share)
             return loss.astype(x.dtype), slope
         e = np.exp(-np.abs(x))
-        losses = log1p_fraction(e) + (at_least(x, np.zeros((), x.dtype)) - x * t)
+        losses = log1p_fraction(e) + ((1 - t) * x - at_most(x, np.zeros((), x.dtype)))
         slope = np.asarray(1 - e)
         slope /= 1 + e
         np.copysign(slope, x, slope)  # tanh(x / 2), which is 2 sigmoid(x) - 1
@@ -77,7 +78,7 @@ registry["logistic_loss"].node.__name__ = "BinaryCrossEntropyWithLogitsBackward0
 
 
 def logistic_losses(x: Tensor, t: Tensor) -> Tensor:
-    """log(1 + exp(x)) - x · t, element by element."""
+    """(1 - t) · x - log(sigmoid(x)), element by element."""
     kind = common_dtype((x, t))
     return logistic_loss(*ops.broadcast_tensors(x.to(kind), t.to(kind)))[0]
 
@@ -107,7 +108,11 @@ BAD_BINARY = [
 @composite(
     namespace="nn.functional",
     method=False,
-    samples=[*BINARY, S(T(3, 4), PROBABLE, pos_weight=T(4, low=0.5, grad=False))],
+    samples=[
+        *BINARY,
+        S(T(3, 4), PROBABLE, pos_weight=T(4, low=0.5, grad=False)),
+        S(T(values=[math.inf], grad=False), T(values=[0.0], grad=False)),
+    ],
     errors=[
         *BAD_BINARY,
         Fails(ValueError, r"Target size .*\[2, 3\].* same as input size .*\[3\]", T(3), T(2, 3)),
@@ -155,7 +160,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None:
         loss = logistic_losses(x, t)
     else:
-        loss = (1 - t) * x + (1 + (pos_weight - 1) * t) * logistic_losses(x, ops.ones_like(x))
+        loss = (1 - t) * x - (1 + (pos_weight - 1) * t) * logsigmoid(x)
     if weight is not None:
         loss = loss * weight
     if loss.shape != x.shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -130,3 +131,17 @@ def test_bad_parameters_are_refused() -> None:
         nn.Softmax2d()(rl.zeros(2, 2))
     with pytest.raises(TypeError, match="unexpected keyword argument 'dim'"):
         nn.Sigmoid(dim=1)
+
+
+@pytest.mark.parametrize("name", ["elu", "selu", "celu", "hardsigmoid"])
+def test_slopes_at_nan(name: str) -> None:
+    function = getattr(F, name)
+    x = rl.tensor([math.nan, 1.0], requires_grad=True)
+    slope = rl.autograd.grad(function(x).sum(), x)[0]
+    assert slope[0] == (0 if name == "hardsigmoid" else slope[1])
+
+
+@pytest.mark.parametrize("name", ["relu_", "selu_", "celu_", "rrelu_", "threshold_", "elu_"])
+def test_functions_in_place_are_pickled(name: str) -> None:
+    function = getattr(F, name)
+    assert pickle.loads(pickle.dumps(function)) is function

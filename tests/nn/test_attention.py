@@ -19,10 +19,24 @@ def test_causal_attention_does_not_look_ahead() -> None:
 
 
 def test_a_mask_and_causality_together() -> None:
-    x = rl.randn(4, 3)
+    x = rl.randn(1, 2, 4, 3)
     mask = rl.tensor([True, False, True, True]).expand(4, 4)
     both = F.scaled_dot_product_attention(x, x, x, mask, is_causal=True)
     assert rl.allclose(both, F.scaled_dot_product_attention(x, x, x, mask.tril()))
+
+
+def test_where_a_mask_and_causality_exclude_each_other() -> None:
+    x, mask = rl.randn(1, 2, 4, 3), rl.randn(4, 4)
+    learnt = rl.randn(4, 4, requires_grad=True)
+    for q, v, m, p in (
+        (x[0], x[0], mask, 0.0),
+        (x, x[..., :2], mask, 0.0),
+        (x, x, mask.expand(2, 4, 4), 0.0),
+        (x, x, learnt, 0.0),
+        (x, x, mask, 0.5),
+    ):
+        with pytest.raises(RuntimeError, match="attn_mask should not be set when is_causal=True"):
+            F.scaled_dot_product_attention(q, q, v, m, p, is_causal=True)
 
 
 def test_a_mask_may_add_batches() -> None:

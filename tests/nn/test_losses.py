@@ -279,3 +279,24 @@ def test_weights_of_classes_want_no_gradient() -> None:
     weight = rl.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'weight'"):
         F.cross_entropy(rl.zeros(1, 2), rl.tensor([0]), weight)
+
+
+def test_logits_that_are_infinite() -> None:
+    x = rl.tensor([inf, -inf])
+    for options in ({}, {"weight": rl.ones(2)}, {"pos_weight": rl.ones(2)}):
+        loss = F.binary_cross_entropy_with_logits(
+            x, rl.tensor([0.0, 1.0]), reduction="none", **options
+        )
+        assert loss[0] == inf
+        assert loss[1].isnan()
+    assert F.soft_margin_loss(x, rl.ones(2), reduction="none").tolist() == [0, inf]
+    classes = F.multilabel_soft_margin_loss(x[:, None], rl.tensor([[0.0], [1.0]]))
+    assert classes == inf
+
+
+def test_the_target_of_a_soft_margin_gets_no_gradient() -> None:
+    x, target = rl.ones(3), rl.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'target'"):
+        F.soft_margin_loss(x, target)
+    with rl.no_grad():
+        assert F.soft_margin_loss(x, target).shape == ()

@@ -275,3 +275,12 @@ def test_a_buffer_may_stay_out_of_the_state() -> None:
     assert list(module.state_dict()) == ["mean"]
     module.mean = rl.ones(2)
     assert next(iter(module.buffers())).shape == (2,)
+
+
+def test_a_buffer_takes_its_options_by_name() -> None:
+    assert nn.Buffer(rl.zeros(1, requires_grad=True)).requires_grad
+    assert not nn.Buffer(rl.zeros(1)).requires_grad
+    with pytest.raises(TypeError, match="positional arguments"):
+        nn.Buffer(rl.zeros(1), False)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="argument 'data' must be Tensor or None, not list"):
+        nn.Buffer([1.0])

@@ -216,3 +216,24 @@ def test_layers_print_their_parameters() -> None:
     assert repr(nn.GroupNorm(2, 4)) == "GroupNorm(2, 4, eps=1e-05, affine=True, bias=True)"
     assert repr(nn.RMSNorm(4)) == "RMSNorm((4,), eps=None, elementwise_affine=True)"
     assert repr(nn.LocalResponseNorm(3)) == "LocalResponseNorm(3, alpha=0.0001, beta=0.75, k=1.0)"
+
+
+def test_one_value_per_channel_is_refused_before_channels_are_counted() -> None:
+    for layer, shape in (
+        (nn.BatchNorm1d(1), (1, 4)),
+        (nn.BatchNorm1d(3), (1, 4, 1)),
+        (nn.BatchNorm2d(5), (1, 6, 1, 1)),
+    ):
+        with pytest.raises(ValueError, match="more than 1 value per channel when training"):
+            layer(rl.ones(shape))
+
+
+def test_a_wrong_number_of_channels_is_named() -> None:
+    message = "running_mean should contain 6 elements not 5: .* of 5 channels, got 6"
+    with pytest.raises(RuntimeError, match=message):
+        nn.BatchNorm2d(5)(rl.ones(2, 6, 2, 2))
+
+
+def test_integers_are_not_normalised() -> None:
+    with pytest.raises(NotImplementedError, match="\"rms_norm\" not implemented for 'Long'"):
+        F.rms_norm(rl.arange(4), (4,))

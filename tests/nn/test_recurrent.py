@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import re
 import warnings
@@ -221,3 +222,25 @@ def test_dropout_between_layers_needs_training() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rl.nn.GRU(3, 4, num_layers=2, dropout=0.5)
+
+
+def test_states_of_another_kind() -> None:
+    x, h = rl.zeros(5, 2, 3), rl.zeros(1, 2, 4)
+    packed = rnn.pack_padded_sequence(x, rl.tensor([5, 3]))
+    for given in (h, (h,), rl.stack([h, h])):
+        for source in (x, packed):
+            with pytest.raises(TypeError, match=r"expected hx to be a tuple \(h_0, c_0\), not"):
+                rl.nn.LSTM(3, 4)(source, given)
+    with pytest.raises(TypeError, match="GRU: expected hx to be a Tensor, not tuple"):
+        rl.nn.GRU(3, 4)(x, (h, h))
+    with pytest.raises(TypeError, match=r"expected hx to be a tuple \(h_0, c_0\), not Tensor"):
+        rl.nn.LSTMCell(3, 4)(x[0], h[0])
+
+
+@pytest.mark.parametrize("kind", [rl.nn.RNN, rl.nn.GRU])
+def test_only_lstm_projects(kind: Any) -> None:
+    assert "proj_size" in inspect.signature(kind).parameters
+    with pytest.raises(ValueError, match="proj_size argument is only supported for LSTM"):
+        kind(3, 4, proj_size=2)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bogus'"):
+        kind(3, 4, bogus=1)

@@ -171,8 +171,10 @@ def test_functional_calls_leave_the_module_as_it_was() -> None:
     layer = nn.Linear(2, 1)
     weight = layer.weight
     w = rl.full((1, 2), 2.0, requires_grad=True)
-    y = utils.stateless.functional_call(
-        layer, ({"weight": w}, {"bias": rl.zeros(1)}), rl.ones(1, 2)
+    y = rl.func.functional_call(
+        layer,
+        parameter_and_buffer_dicts=({"weight": w}, {"bias": rl.zeros(1)}),
+        args=rl.ones(1, 2),
     )
     y.backward()
     assert y.item() == 4
@@ -180,9 +182,11 @@ def test_functional_calls_leave_the_module_as_it_was() -> None:
     assert layer.weight is weight
     assert weight.grad is None
     with pytest.raises(ValueError, match="weight appeared in multiple dictionaries"):
-        utils.stateless.functional_call(layer, ({"weight": w}, {"weight": w}), rl.ones(1, 2))
+        rl.func.functional_call(layer, ({"weight": w}, {"weight": w}), rl.ones(1, 2))
     with pytest.raises(RuntimeError, match=r"Missing key\(s\): 'bias'"):
-        utils.stateless.functional_call(layer, {"weight": w}, rl.ones(1, 2), strict=True)
+        utils.stateless.functional_call(
+            layer, parameters_and_buffers={"weight": w}, args=rl.ones(1, 2), strict=True
+        )
 
 
 def test_an_error_in_a_functional_call_leaves_the_module_as_it_was() -> None:
@@ -195,7 +199,7 @@ def test_an_error_in_a_functional_call_leaves_the_module_as_it_was() -> None:
 
 def test_states_of_several_models_are_stacked() -> None:
     models = [nn.Linear(2, 3) for _ in range(4)]
-    params, buffers = utils.stateless.stack_module_state(models)
+    params, buffers = rl.func.stack_module_state(models)
     assert params["weight"].shape == (4, 3, 2)
     assert params["bias"].requires_grad
     assert not buffers

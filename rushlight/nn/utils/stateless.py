@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rushlight.nn.module import Module
 from rushlight.nn.parallel import DataParallel
-from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
 Named = dict[str, Tensor]
@@ -16,7 +15,7 @@ Named = dict[str, Tensor]
 
 def functional_call(
     module: Module,
-    parameter_and_buffer_dicts: Named | Sequence[Named],
+    parameters_and_buffers: Named,
     args: Any = None,
     kwargs: dict[str, Any] | None = None,
     *,
@@ -26,8 +25,8 @@ def functional_call(
     """Calls ``module`` with other parameters and buffers in the place of its own.
 
     Args:
-        parameter_and_buffer_dicts: the tensors by path, in one dictionary or several. What the
-            call puts in their place, such as new running means, is written back.
+        parameters_and_buffers: the tensors by path. What the call puts in their place, such as
+            new running means, is written back.
         args: the arguments of the module: a tuple, or one that is none.
         kwargs: its keyword arguments.
         tie_weights: a tensor that the module has under several names is replaced under all.
@@ -42,27 +41,8 @@ def functional_call(
         raise RuntimeError("The stateless API can't be used with nn.DataParallel module")
     if not isinstance(args, tuple):
         args = () if args is None else (args,)
-    with _reparametrize_module(module, merged(parameter_and_buffer_dicts), tie_weights, strict):
+    with _reparametrize_module(module, parameters_and_buffers, tie_weights, strict):
         return module(*args, **(kwargs or {}))
-
-
-def merged(dicts: Named | Sequence[Named]) -> Named:
-    """Several dictionaries as one; it is that one itself if there is one."""
-    if isinstance(dicts, dict):
-        return dicts
-    if not isinstance(dicts, (tuple, list)) or not all(isinstance(d, dict) for d in dicts):
-        raise ValueError(
-            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
-            f"{type(dicts)}"
-        )
-    names = [name for d in dicts for name in d]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise ValueError(
-            f"{sorted(twice)[0]} appeared in multiple dictionaries; behavior of functional call "
-            "is ambiguous"
-        )
-    return {name: t for d in dicts for name, t in d.items()}
 
 
 @contextmanager
@@ -141,36 +121,3 @@ def swap(module: Module, path: str, value: Any) -> Any:
     else:
         setattr(owner, name, value)
     return old
-
-
-def stack_module_state(models: Sequence[Module] | Any) -> tuple[Named, Named]:
-    """The parameters, and the buffers, of several alike modules, each stacked to one tensor.
-
-    They are made to be mapped over, together with :func:`functional_call`.
-
-    >>> models = [rl.nn.Linear(2, 3) for _ in range(4)]
-    >>> params, buffers = rl.nn.utils.stateless.stack_module_state(models)
-    >>> params["weight"].shape
-    rushlight.Size([4, 3, 2])
-    """
-    models = list(models)
-    if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if len({m.training for m in models}) > 1:
-        raise RuntimeError(
-            "stack_module_state: Expected all models to have the same training/eval mode."
-        )
-    if any(type(m) is not type(models[0]) for m in models):
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
-    params = [dict(m.named_parameters()) for m in models]
-    buffers = [dict(m.named_buffers()) for m in models]
-    return stacked(params), stacked(buffers)
-
-
-def stacked(states: Sequence[Named]) -> Named:
-    """Each tensor with those of the same name stacked; leaves where they were leaves."""
-    found = {}
-    for name, first in states[0].items():
-        t = ops.stack([state[name] for state in states]).detach()
-        found[name] = t.requires_grad_() if first.requires_grad else t
-    return found

@@ -63,11 +63,10 @@ def resample(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:
 
 def _add_neighbours(x: np.ndarray, dim: int, count: int) -> np.ndarray:
     """The sums of every ``count`` elements that follow each other."""
-    before = (slice(None),) * dim
-    y = x[(*before, slice(0, None, count))].copy()
-    for k in range(1, count):
-        part = (*before, slice(k, None, count))
-        y += x[part]
+    keys = [(slice(None),) * dim + (slice(k, None, count),) for k in range(count)]
+    y = x[keys[0]].copy()
+    for key in keys[1:]:
+        y += x[key]
     return y
 
 

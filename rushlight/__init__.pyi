@@ -162,7 +162,11 @@ def acosh_(input: Tensor) -> Tensor:
     """In-place version of :meth:`acosh`."""
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None]) -> Tensor:
     """The last dimension of ``input``, (N, C, L) or (C, L), averaged to ``output_size`` elements."""
-def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: typing.Literal[False] = False) -> Tensor:
+    """The largest elements of as many windows as ``output_size`` says over the last dimension."""
+@typing.overload
+def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], *, return_indices: typing.Literal[True]) -> builtins.tuple[Tensor, Tensor]:
     """The largest elements of as many windows as ``output_size`` says over the last dimension."""
 def add(input: Tensor, other: Any, *old: Tensor, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """Sum, element by element: ``input + alpha * other``."""
@@ -182,6 +186,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: builtins.int | buil
     """beta·input + alpha·(vec1 ⊗ vec2), the outer product."""
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of matrices: the last two dimensions swapped, conjugated if complex."""
+def affine_grid_generator(theta: Tensor, size: Sequence[builtins.int], align_corners: builtins.bool) -> Tensor:
+    """:func:`affine_grid` with all its arguments."""
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of the tensor."""
 def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -610,6 +616,12 @@ def greater(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is greater than ``other``."""
 def greater_equal(input: Tensor, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is at least ``other``."""
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool) -> Tensor:
+    """:func:`grid_sample`, its modes given as the numbers 0, 1 and 2."""
+def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool) -> Tensor:
+    """:func:`grid_sample` of planes, its modes given as the numbers 0, 1 and 2."""
+def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: builtins.int, padding_mode: builtins.int, align_corners: builtins.bool) -> Tensor:
+    """:func:`grid_sample` of volumes, its modes given as the numbers 0 and 1 (and 2 for padding)."""
 def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enabled: builtins.bool = True) -> Tensor:
     """:func:`nn.functional.group_norm`."""
 def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtins.bool, num_layers: builtins.int, dropout: builtins.float, train: builtins.bool, bidirectional: builtins.bool, batch_first: builtins.bool) -> builtins.tuple[Tensor, Tensor]:
@@ -810,13 +822,25 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out
 @typing.overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest element; along ``dim``, with its index; or of two tensors, element by element."""
-def max_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+@typing.overload
+def max_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: typing.Literal[False] = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element of each window that slides over the last dimension."""
-def max_pool1d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def max_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, *, return_indices: typing.Literal[True], out: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The largest element of each window that slides over the last dimension."""
+def max_pool1d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> builtins.tuple[Tensor, Tensor]:
     """:func:`max_pool1d` with ``return_indices=True``."""
-def max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+@typing.overload
+def max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: typing.Literal[False] = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element of each window that slides over the last two dimensions."""
-def max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+@typing.overload
+def max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, *, return_indices: typing.Literal[True], out: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The largest element of each window that slides over the last two dimensions."""
+@typing.overload
+def max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: typing.Literal[False] = False, *, out: Tensor | None = None) -> Tensor:
+    """The largest element of each window that slides over the last three dimensions."""
+@typing.overload
+def max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, *, return_indices: typing.Literal[True], out: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
     """The largest element of each window that slides over the last three dimensions."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements, or NaN if one is."""

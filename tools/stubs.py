@@ -37,7 +37,7 @@ SYMBOLS = (
 BINARY = {f"__{kind}{word}__" for kind in ("", "r", "i") for word in SYMBOLS}
 BINARY |= {"__lt__", "__le__", "__gt__", "__ge__"}
 
-SEVERAL = "builtins.tuple[Tensor, ...]"
+SEVERAL, TWO = "builtins.tuple[Tensor, ...]", "builtins.tuple[Tensor, Tensor]"
 RETURNS = {
     "split_with_sizes": SEVERAL,
     "split_with_sizes_copy": SEVERAL,
@@ -203,7 +203,23 @@ class Stub:
                 yield f"{indent}@typing.overload"
                 yield self.define(name, rest, answer, value, indent)
             return
+        if "return_indices" in signature.parameters:
+            yield from self.pooling(name, words, value, indent)
+            return
         yield self.define(name, words, self.answer(op, name, value, signature), value, indent)
+
+    def pooling(self, name: str, words: list[str], value: Any, indent: str) -> Iterator[str]:
+        """The stub of a function that also gives the indices of what it chose, if asked to."""
+        if value.__name__.endswith("_with_indices"):
+            yield self.define(name, words, TWO, value, indent)
+            return
+        i = next(i for i, word in enumerate(words) if word.startswith("return_indices:"))
+        asked = [*words[:i], "*", "return_indices: typing.Literal[True]"]
+        asked += [word for word in words[i + 1 :] if word != "*"]
+        words[i] = f"return_indices: {PLAIN}"
+        for way, answer in ((words, "Tensor"), (asked, TWO)):
+            yield f"{indent}@typing.overload"
+            yield self.define(name, way, answer, value, indent)
 
     def define(self, name: str, words: list[str], answer: str, value: Any, indent: str) -> str:
         start = f"{indent}def {name}({', '.join(words)}) -> {answer}:"

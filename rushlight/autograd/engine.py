@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from typing import Any
 
 import numpy as np
@@ -123,16 +123,20 @@ class Backward:
         """:meth:`walk` as far as rules run on bare arrays: the engine's hottest lines."""
         pending, waiting, passing = self.pending, self.waiting, self.passing
         shared, targets, keep_graph = self.shared, self.targets, self.retain_graph
-        while waiting:
-            node = waiting[0][1]
-            if node.unusual or (targets is not None and node in targets):
+        following: Node | None = None  # the newest node found, which mostly is the next one
+        while following is not None or waiting:
+            if following is None:
+                node = heappop(waiting)[1]
+            elif waiting and waiting[0][0] < -following.sequence:
+                node = heappushpop(waiting, (-following.sequence, following))[1]
+            else:
+                node = following
+            following = None
+            plan = None if node.unusual or (targets is not None and node in targets) else node.plan
+            # Half types are computed in float32, which the ops see to.
+            if plan is None or not plan.arithmetic or node.array_dtype.itemsize == 2:
+                heappush(waiting, (-node.sequence, node))
                 return
-            plan = node.plan
-            if not plan.arithmetic:
-                return
-            if node.array_dtype.itemsize == 2:
-                return  # half types are computed in float32, which the ops see to
-            heappop(waiting)
             g, edges, y = pending.pop(node), node.edges, None
             operands: Sequence[Any] = edges
             if plan.keeps:
@@ -167,11 +171,17 @@ class Backward:
                 if isinstance(e, Node):
                     if r.shape != e.shape or r.dtype is not e.array_dtype:
                         r = fit_array(r, e.shape, e.array_dtype, node)
-                    if before is None:
-                        pending[e] = r
-                        heappush(waiting, (-e.sequence, e))
-                    else:
+                    if before is not None:
                         pending[e] = before + r
+                        continue
+                    pending[e] = r
+                    if following is None:
+                        following = e
+                    elif e.sequence > following.sequence:
+                        heappush(waiting, (-following.sequence, following))
+                        following = e
+                    else:
+                        heappush(waiting, (-e.sequence, e))
                 else:
                     target = e._array
                     if r.shape != target.shape or r.dtype is not target.dtype:

@@ -7,6 +7,7 @@ from rushlight.ops.linear_cross_entropy import LinearCrossEntropyOptions as _Lin
 from rushlight.tensor import Tensor as Tensor
 from typing import Any
 import builtins
+import typing
 
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None]) -> Tensor:
     """The last dimension of ``input``, (N, C, L) or (C, L), averaged to ``output_size`` elements."""
@@ -14,17 +15,29 @@ def adaptive_avg_pool2d(input: Tensor, output_size: builtins.int | None | Sequen
     """The last two dimensions of ``input``, (N, C, H, W) or (C, H, W), averaged to a size."""
 def adaptive_avg_pool3d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None]) -> Tensor:
     """The last three dimensions of ``input``, (N, C, D, H, W) or (C, D, H, W), averaged to a size."""
-def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: typing.Literal[False] = False) -> Tensor:
     """The largest elements of as many windows as ``output_size`` says over the last dimension."""
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], *, return_indices: typing.Literal[True]) -> builtins.tuple[Tensor, Tensor]:
+    """The largest elements of as many windows as ``output_size`` says over the last dimension."""
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> builtins.tuple[Tensor, Tensor]:
     """:func:`adaptive_max_pool1d` with ``return_indices=True``."""
-def adaptive_max_pool2d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def adaptive_max_pool2d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: typing.Literal[False] = False) -> Tensor:
     """The largest elements of as many windows as ``output_size`` says over the last two dimensions."""
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def adaptive_max_pool2d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], *, return_indices: typing.Literal[True]) -> builtins.tuple[Tensor, Tensor]:
+    """The largest elements of as many windows as ``output_size`` says over the last two dimensions."""
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> builtins.tuple[Tensor, Tensor]:
     """:func:`adaptive_max_pool2d` with ``return_indices=True``."""
-def adaptive_max_pool3d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def adaptive_max_pool3d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: typing.Literal[False] = False) -> Tensor:
     """The largest elements of windows over the last three dimensions, to a given size."""
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def adaptive_max_pool3d(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], *, return_indices: typing.Literal[True]) -> builtins.tuple[Tensor, Tensor]:
+    """The largest elements of windows over the last three dimensions, to a given size."""
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: builtins.int | None | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> builtins.tuple[Tensor, Tensor]:
     """:func:`adaptive_max_pool3d` with ``return_indices=True``."""
 def affine_grid(theta: Tensor, size: Sequence[builtins.int], align_corners: builtins.bool | None = None) -> Tensor:
     """The grid with which :func:`grid_sample` applies affine maps."""
@@ -94,13 +107,21 @@ def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: buil
     """:func:`alpha_dropout` of whole channels (dimension 1)."""
 def fold(input: Tensor, output_size: builtins.int | Sequence[builtins.int], kernel_size: builtins.int | Sequence[builtins.int], dilation: builtins.int | Sequence[builtins.int] = 1, padding: builtins.int | Sequence[builtins.int] = 0, stride: builtins.int | Sequence[builtins.int] = 1) -> Tensor:
     """Columns, as :func:`unfold` makes them, laid back to images; where they overlap they add up."""
-def fractional_max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor:
+@typing.overload
+def fractional_max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: typing.Literal[False] = False, _random_samples: Tensor | None = None) -> Tensor:
     """The largest elements of windows that begin at random distances in the last two dimensions."""
-def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor:
+@typing.overload
+def fractional_max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, *, return_indices: typing.Literal[True], _random_samples: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The largest elements of windows that begin at random distances in the last two dimensions."""
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
     """:func:`fractional_max_pool2d` with ``return_indices=True``."""
-def fractional_max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor:
+@typing.overload
+def fractional_max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: typing.Literal[False] = False, _random_samples: Tensor | None = None) -> Tensor:
     """The largest elements of windows that begin at random distances in the last three dimensions."""
-def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> Tensor:
+@typing.overload
+def fractional_max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, *, return_indices: typing.Literal[True], _random_samples: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The largest elements of windows that begin at random distances in the last three dimensions."""
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], output_size: builtins.int | Sequence[builtins.int] | None = None, output_ratio: builtins.float | Sequence[builtins.float] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
     """:func:`fractional_max_pool3d` with ``return_indices=True``."""
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | builtins.float, full: builtins.bool = False, eps: builtins.float = 1e-06, reduction: builtins.str = 'mean') -> Tensor:
     """The negative log likelihood of numbers that follow a normal law, up to a constant."""
@@ -166,17 +187,29 @@ def lp_pool3d(input: Tensor, norm_type: builtins.float, kernel_size: builtins.in
     """The p-norm of each window that slides over the last three dimensions: ``(Σ x^p)^(1/p)``."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: builtins.str = 'mean') -> Tensor:
     """The first to be ranked above the second where ``target`` is 1, below where it is -1."""
-def max_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+@typing.overload
+def max_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: typing.Literal[False] = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element of each window that slides over the last dimension."""
-def max_pool1d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def max_pool1d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, *, return_indices: typing.Literal[True], out: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The largest element of each window that slides over the last dimension."""
+def max_pool1d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> builtins.tuple[Tensor, Tensor]:
     """:func:`max_pool1d` with ``return_indices=True``."""
-def max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+@typing.overload
+def max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: typing.Literal[False] = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element of each window that slides over the last two dimensions."""
-def max_pool2d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def max_pool2d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, *, return_indices: typing.Literal[True], out: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The largest element of each window that slides over the last two dimensions."""
+def max_pool2d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> builtins.tuple[Tensor, Tensor]:
     """:func:`max_pool2d` with ``return_indices=True``."""
-def max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
+@typing.overload
+def max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: typing.Literal[False] = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element of each window that slides over the last three dimensions."""
-def max_pool3d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:
+@typing.overload
+def max_pool3d(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, *, return_indices: typing.Literal[True], out: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
+    """The largest element of each window that slides over the last three dimensions."""
+def max_pool3d_with_indices(input: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, dilation: builtins.int | Sequence[builtins.int] = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> builtins.tuple[Tensor, Tensor]:
     """:func:`max_pool3d` with ``return_indices=True``."""
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: builtins.int | Sequence[builtins.int], stride: builtins.int | Sequence[builtins.int] | None = None, padding: builtins.int | Sequence[builtins.int] = 0, output_size: Sequence[builtins.int] | None = None) -> Tensor:
     """What :func:`max_pool1d` took, back at its place; everything else is zero."""

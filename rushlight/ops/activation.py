@@ -272,7 +272,7 @@ class Hardshrink(Formula):
         return choose(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
 
     def vjp(self, g, _y, x, *, lambd):
-        return tied(cleared((x >= -lambd) & (x <= lambd), g), x)
+        return tied(masked((x < -lambd) | (x > lambd), g), x)
 
 
 class Celu(Formula):

@@ -210,4 +210,4 @@ def fractional_max_pool3d(
 
 
 for rank in (2, 3):
-    with_indices(f"fractional_max_pool{rank}d", rank)
+    with_indices(f"fractional_max_pool{rank}d", rank, "x, 1, output_size=1")

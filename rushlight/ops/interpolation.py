@@ -305,6 +305,7 @@ def upsample(
 ) -> Tensor:
     """The former name of :func:`interpolate`; it warns.
 
+    >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     rl.nn.functional.upsample(rl.tensor([[[1.0, 2.0]]]), size=4)
@@ -323,6 +324,7 @@ def upsample(
 def upsample_nearest(input: Tensor, size: Size = None, scale_factor: Scale = None) -> Tensor:
     """The former name of ``interpolate(…, mode="nearest")``; it warns.
 
+    >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     rl.nn.functional.upsample_nearest(rl.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -341,6 +343,7 @@ def upsample_nearest(input: Tensor, size: Size = None, scale_factor: Scale = Non
 def upsample_bilinear(input: Tensor, size: Size = None, scale_factor: Scale = None) -> Tensor:
     """The former name of ``interpolate(…, mode="bilinear", align_corners=True)``; it warns.
 
+    >>> import warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
     ...     rl.nn.functional.upsample_bilinear(rl.tensor([[[[1.0, 2.0]]]]), size=(1, 3))

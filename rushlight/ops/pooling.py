@@ -351,7 +351,7 @@ class MaxPool3DWithIndices(MaxPool):
     ]
 
 
-def with_indices(name: str, rank: int) -> None:
+def with_indices(name: str, rank: int, example: str = "x, 1") -> None:
     """Publishes ``name_with_indices``: that function with ``return_indices=True``."""
     op = registry[f"nn.functional.{name}"]
     before = [p for p in all_parameters(op.call) if p != "self"].index("return_indices")
@@ -366,7 +366,7 @@ def with_indices(name: str, rank: int) -> None:
     pool.__doc__ = f""":func:`{name}` with ``return_indices=True``.
 
     >>> x = rl.ones(1, 2{", 2" * rank})
-    >>> rl.nn.functional.{name}_with_indices(x, 1)[1].dtype
+    >>> rl.nn.functional.{name}_with_indices({example})[1].dtype
     rushlight.int64
     """
     samples = [s for s in op.samples if "return_indices" not in s.kwargs]

@@ -33,6 +33,7 @@ LAYERS = (
     ("runtime",),
     ("compile",),
     ("nn",),
+    ("func.modules",),  # functions of modules, loaded on demand
     ("distributions",),
     ("optim",),
     ("data",),

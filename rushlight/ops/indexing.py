@@ -291,7 +291,10 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     x, kind = self._array, type(key)
     try:
         if kind is int:
-            return viewed(select, self, x[key, ...], {"dim": 0, "index": key})
+            array = x[key]
+            if type(array) is not ndarray:
+                array = x[key, ...]
+            return viewed(select, self, array, {"dim": 0, "index": key})
         if kind is slice:
             if plain(key):
                 where = {"dim": 0, "start": key.start, "end": key.stop, "step": key.step or 1}

@@ -73,6 +73,15 @@ class Op:
     vjp: Any = None
     call: Callable[..., Any]
 
+    # How loops are made of it, one of these: docs/design/ops.md, "Code generation".
+    emit: Any = None  # (b, *scalars, **attrs): one element from one element of each operand
+    at: Any = None  # (b, index, *sources, **attrs): the element at an index, from any elements
+    folded: Any = None  # (attrs, *shapes): the dims of operand 0 that folds of ``at`` run over
+    scatter: Any = None  # (b, *sources, **attrs): a result written to at computed places
+    scan: Any = None  # (b, *sources, **attrs): running sums or products
+    library: str = ""  # why none of them: programs call ``eager``
+    dynamic: bool = False  # the shape of the result depends on values: it cannot be traced
+
     def __init_subclass__(cls, abstract: bool = False) -> None:
         if not abstract:
             cls().register()

@@ -86,6 +86,12 @@ class Elementwise(Op, abstract=True):
             return half(eager, numpy_dtype)
         return eager
 
+    def at(self, b: Any, i: Sequence[Any], *operands: Any, **attrs: Any) -> Any:
+        """The element at ``i``; half types are computed in float32, as by :func:`half`."""
+        xs = [x.broadcast(i) for x in operands]
+        xs = [x.cast("f32") if x.kind in ("f16", "bf16") else x for x in xs]
+        return self.emit(b, *xs, **attrs)
+
 
 def through(eager: Callable[..., Any], numpy_dtype: np.dtype) -> Callable[..., Any]:
     """``eager`` on operands cast to ``numpy_dtype``."""

@@ -20,6 +20,7 @@ LAYERS = (
     ("generator",),
     ("kernels",),
     ("autograd.modes",),
+    ("symbol",),
     ("tensor",),
     ("interop", "literals", "printing", "random", "storage", "typed"),
     ("autograd",),

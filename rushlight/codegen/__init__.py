@@ -1,0 +1,1 @@
+"""From fused groups of graph nodes to native code: scalar values, loop programs, LLVM."""

@@ -1,0 +1,1 @@
+"""The static graph: its language, and the trace that writes it."""

@@ -1,0 +1,140 @@
+"""The attributes of nodes as text, and back: literals that contain no code."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.ops.base import Op, registry
+
+DTYPES = {kind.name: kind for kind in dtypes.ALL}
+
+
+def literal(value: Any) -> str:
+    """``value`` in the notation of graphs.
+
+    >>> literal((1, 2.5, None, slice(0, 3), dtypes.float32))
+    '(1, 2.5, None, slice(0, 3, None), dtype(float32))'
+    """
+    if isinstance(value, Op):
+        return f"op({value.full_name})"
+    if isinstance(value, dtypes.dtype):
+        return f"dtype({value.name})"
+    if isinstance(value, np.dtype):
+        return f"kind({dtypes.from_numpy(value).name})"
+    if isinstance(value, np.ndarray):
+        return show_array(value)
+    if isinstance(value, np.generic):
+        return literal(value.item())
+    if isinstance(value, slice):
+        return f"slice({literal(value.start)}, {literal(value.stop)}, {literal(value.step)})"
+    if value is ...:
+        return "..."
+    if isinstance(value, tuple):
+        inner = ", ".join([literal(v) for v in value])
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, list):
+        return f"[{', '.join([literal(v) for v in value])}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join([f'{literal(k)}: {literal(v)}' for k, v in value.items()])}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({value})"
+    if value is None or isinstance(value, (bool, int, float, complex, str)):
+        return repr(value)
+    raise TypeError(f"a graph cannot hold an attribute of type {type(value).__name__}: {value!r}")
+
+
+def show_array(array: np.ndarray) -> str:
+    kind = dtypes.from_numpy(array.dtype).name
+    if array.size == 1 and array.dtype.kind in "bifu" and kind != "bfloat16":
+        return f"array({kind}, {list(array.shape)}, {literal(array.reshape(()).item())})"
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return f"array({kind}, {list(array.shape)}, '{data}')"
+
+
+def arguments(text: str) -> tuple[list[str], dict[str, str]]:
+    """The operands and the attributes between the parentheses of a call, as texts.
+
+    >>> arguments("%1, None, dim=(0, 1), name='a, b'")
+    (['%1', 'None'], {'dim': '(0, 1)', 'name': "'a, b'"})
+    """
+    operands, attrs = [], {}
+    for part in split(text):
+        name, equals, value = part.partition("=")
+        if equals and name.isidentifier():
+            attrs[name] = value
+        else:
+            operands.append(part)
+    return operands, attrs
+
+
+def split(text: str) -> list[str]:
+    """The parts between commas that are in no bracket and no string."""
+    parts, depth, quote, begin = [], 0, "", 0
+    i = 0
+    while i < len(text):
+        c = text[i]
+        if quote:
+            i += c == "\\"
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c == "," and not depth:
+            parts.append(text[begin:i].strip())
+            begin = i + 1
+        i += 1
+    last = text[begin:].strip()
+    return [*parts, last] if last else parts
+
+
+def parse_literal(text: str) -> Any:
+    """The attribute that was printed as ``text``.
+
+    >>> parse_literal("(1, slice(0, 3, None), op(exp))")[1:2]
+    (slice(0, 3, None),)
+    """
+    return build(ast.parse(text, mode="eval").body)
+
+
+def build(node: ast.expr) -> Any:
+    match node:
+        case ast.Tuple():
+            return tuple([build(e) for e in node.elts])
+        case ast.List():
+            return [build(e) for e in node.elts]
+        case ast.Dict():
+            pairs = zip(node.keys, node.values, strict=True)
+            return {build(k): build(v) for k, v in pairs if k is not None}
+        case ast.Call(func=ast.Name(id=name)):
+            return made(name, node.args)
+    return ast.literal_eval(node)
+
+
+def made(name: str, args: list[ast.expr]) -> Any:
+    match name:
+        case "op":
+            return registry[ast.unparse(args[0])]
+        case "dtype":
+            return DTYPES[ast.unparse(args[0])]
+        case "kind":
+            return DTYPES[ast.unparse(args[0])].numpy
+        case "slice":
+            return slice(*[build(a) for a in args])
+        case "float":
+            return float(ast.unparse(args[0]))
+        case "array":
+            kind, shape, data = DTYPES[ast.unparse(args[0])], build(args[1]), build(args[2])
+            if isinstance(data, str):
+                raw = base64.b64decode(data, validate=True)
+                return np.frombuffer(raw, kind.numpy).reshape(shape).copy()
+            return np.full(shape, data, kind.numpy)
+    raise ValueError(f"not an attribute of a graph: {name}(…)")

@@ -1,0 +1,1 @@
+"""What is done to a graph before code is made of it."""

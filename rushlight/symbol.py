@@ -1,0 +1,96 @@
+"""Symbol: what a tensor holds instead of an array while a function is traced."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rushlight.errors import user_line
+
+
+class TraceError(RuntimeError):
+    """Something that a graph cannot hold; the message names the line and the cure."""
+
+
+class Symbol:
+    """A value of a graph in the place of an array.
+
+    It has the shape, dtype and strides of the array it stands for, ``example``, on which the traced
+    ops have really run; but whoever tries to read elements from it gets a ``TraceError``, so that
+    nothing that depends on data becomes a constant of the graph unseen.
+
+    A view holds the symbol it is a view of and how it is made of that; writing to either is seen
+    by both, as with arrays. ``version`` counts the writes to a symbol that is no view.
+    """
+
+    __slots__ = ("base", "example", "how", "node", "owned", "seen", "trace", "version")
+
+    def __init__(self, trace: Any, node: Any, example: np.ndarray) -> None:
+        self.trace, self.node, self.example = trace, node, example
+        self.base: Symbol | None = None
+        self.how: Any = None  # (view op, attributes) that make it of its base
+        self.seen = 0  # the version of the root for which node and example are right
+        self.version = 0
+        self.owned = True  # whether ``example`` may be written to
+
+    shape = property(lambda self: self.example.shape)
+    dtype = property(lambda self: self.example.dtype)
+    ndim = property(lambda self: self.example.ndim)
+    size = property(lambda self: self.example.size)
+    strides = property(lambda self: self.example.strides)
+    itemsize = property(lambda self: self.example.itemsize)
+    nbytes = property(lambda self: self.example.nbytes)
+    flags = property(lambda self: self.example.flags)
+    T = property(lambda self: self.look(self.example.T))
+    real = property(lambda self: self.look(self.example.real))
+    imag = property(lambda self: self.look(self.example.imag))
+
+    def look(self, array: np.ndarray) -> Symbol:
+        """A look at the example; it becomes a value when a view op says how it was made."""
+        return Symbol(self.trace, None, array)
+
+    def __len__(self) -> int:
+        return len(self.example)
+
+    def __getitem__(self, key: Any) -> Symbol:
+        array = self.example[key]
+        if type(array) is not np.ndarray:
+            array = self.example[(*key, ...) if isinstance(key, tuple) else (key, ...)]
+        if array.size and not np.may_share_memory(array, self.example):
+            self.refuse()
+        return self.look(array)
+
+    def reshape(self, *shape: Any, **options: Any) -> Symbol:
+        array = self.example.reshape(*shape, **options)
+        if array.size and not np.may_share_memory(array, self.example):
+            raise ValueError("a look at the elements in that shape needs a copy")
+        return self.look(array)
+
+    def transpose(self, *axes: Any) -> Symbol:
+        return self.look(self.example.transpose(*axes))
+
+    def swapaxes(self, a: int, b: int) -> Symbol:
+        return self.look(self.example.swapaxes(a, b))
+
+    def squeeze(self, axis: Any = None) -> Symbol:
+        return self.look(self.example.squeeze(axis))
+
+    def view(self, dtype: Any) -> Symbol:
+        return self.look(self.example.view(dtype))
+
+    def refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Elements are not known while a function is traced."""
+        kind = f"{self.dtype.name}{list(self.shape)}"
+        raise TraceError(
+            f"the values of a traced tensor ({kind}) are needed in Python at {user_line()}. They "
+            "are not known yet while the graph is made: compute with tensors (rl.where, masks), "
+            "or read the value outside the compiled function."
+        )
+
+    __array__ = __array_ufunc__ = __array_function__ = __bool__ = __int__ = __float__ = refuse
+    __index__ = __complex__ = __iter__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = refuse
+    __ne__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __invert__ = refuse
+    __neg__ = __truediv__ = __rtruediv__ = __and__ = __or__ = __setitem__ = refuse
+    item = tolist = astype = copy = any = all = max = min = sum = ravel = refuse
+    __hash__ = object.__hash__

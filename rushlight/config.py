@@ -13,6 +13,20 @@ def _flag(name: str, default: bool) -> Any:
     return field(default=default if text == "" else text not in ("0", "false", "off"))
 
 
+def _number(name: str, default: int) -> Any:
+    """A number that the environment variable ``RUSHLIGHT_<NAME>`` may set."""
+    variable = f"RUSHLIGHT_{name.upper()}"
+    text = os.environ.get(variable, "")
+    if text and not text.isdecimal():
+        raise ValueError(f"{variable} must be a whole number from 0 on, but it is {text!r}")
+    return field(default=int(text or default))
+
+
+def _text(name: str, default: str) -> Any:
+    """A text that the environment variable ``RUSHLIGHT_<NAME>`` may set."""
+    return field(default=os.environ.get(f"RUSHLIGHT_{name.upper()}", "") or default)
+
+
 @dataclass(slots=True)
 class Config:
     """The process-wide switches. ``rl.config.name = value`` changes one."""
@@ -23,6 +37,9 @@ class Config:
     float32_matmul_precision: str = "highest"  # what set_float32_matmul_precision was told
     public_name: str = "rushlight"  # what texts call the package: a served program reads torch
     keep_memory: bool = _flag("keep_memory", True)  # freed arrays stay with the process
+    cache_dir: str = _text("cache_dir", "")  # native code on disk; "" means the user's cache folder
+    cache_limit: int = _number("cache_limit", 1 << 30)  # and its bytes at most; 0 keeps none
+    vector_bytes: int = _number("vector_bytes", 0)  # 16, 32 or 64; 0 means what suits the machine
 
 
 config = Config()

@@ -1,0 +1,1 @@
+"""What compiled programs run on: native code, its cache on disk, threads and memory."""

@@ -52,7 +52,13 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    return self._array
+    return elements(self)
+
+
+def elements(t: Tensor) -> np.ndarray:
+    """The elements, for Python to look at; inside a trace they are not known."""
+    trace = local.state.trace
+    return t._array if trace is None else trace.read(t)
 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -138,7 +144,7 @@ def dlpack(self: Tensor, **options: Any) -> Any:
     """A DLPack capsule over this tensor's memory, for ``from_dlpack`` of another library."""
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    return self._array.__dlpack__(**options)
+    return elements(self).__dlpack__(**options)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
@@ -157,7 +163,7 @@ def item(self: Tensor) -> Any:
     >>> rl.tensor([2.5]).item()
     2.5
     """
-    x = self._array
+    x = elements(self)
     if x.size != 1:
         raise RuntimeError(f"a Tensor with {x.size} elements cannot be converted to Scalar")
     return x.item() if x.dtype.kind != "V" else float(x.reshape(()))
@@ -169,7 +175,7 @@ def tolist(self: Tensor) -> Any:
     >>> rl.tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
-    x = self._array
+    x = elements(self)
     return (x if x.dtype.kind != "V" else x.astype(np.float32)).tolist()
 
 
@@ -183,7 +189,7 @@ def scalar(self: Tensor) -> Any:
 
 
 def to_bool(self: Tensor) -> bool:
-    x = self._array
+    x = elements(self)
     if x.size == 1:
         return bool(x.item())
     many = "more than one value" if x.size else "no values"
@@ -211,7 +217,7 @@ def real(value: Any) -> Any:
 
 
 def to_index(self: Tensor) -> int:
-    x = self._array
+    x = elements(self)
     if x.size != 1 or x.dtype.kind not in "biu":
         raise TypeError(
             "only integer tensors of a single element can be converted to an index, got "
@@ -227,7 +233,7 @@ def contains(self: Tensor, element: Any) -> bool:
             f"{type(element)}."
         )
     other = element._array if isinstance(element, Tensor) else element
-    return bool((self._array == other).any())
+    return bool((elements(self) == other).any())
 
 
 def rebuild(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.device import device, require
 from rushlight.kernels.casting import LIMITS, cast
 from rushlight.tensor import Tensor, install, wrap
@@ -43,7 +44,7 @@ def tensor(
         raise no_pinned_memory()
     if isinstance(data, Tensor):
         warn_copy("rushlight.tensor(sourceTensor)")
-    t = wrap(array_of(data, dtype))
+    t = fresh(array_of(data, dtype))
     return t.requires_grad_() if requires_grad else t
 
 
@@ -65,7 +66,7 @@ def as_tensor(
         data = owned(data)
         if dtype is None or dtypes.as_dtype(dtype).numpy is data.dtype:
             return wrap(data)
-    return wrap(array_of(data, dtype))
+    return fresh(array_of(data, dtype))
 
 
 def asarray(
@@ -90,7 +91,7 @@ def asarray(
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        t = wrap(array_of(obj, kind))
+        t = fresh(array_of(obj, kind))
     elif kind is not None and source.dtype is not kind:
         if copy is False:
             raise ValueError(
@@ -136,7 +137,13 @@ def new_tensor(
     require(device)
     if isinstance(data, Tensor):
         warn_copy("tensor.new_tensor(sourceTensor)")
-    return wrap(array_of(data, dtype or self.dtype)).requires_grad_(requires_grad)
+    return fresh(array_of(data, dtype or self.dtype)).requires_grad_(requires_grad)
+
+
+def fresh(array: np.ndarray) -> Tensor:
+    """A tensor over elements that the program has just written down."""
+    trace = local.state.trace
+    return wrap(array if trace is None else trace.constant(array))
 
 
 def warn_copy(call: str) -> None:
@@ -156,7 +163,8 @@ def array_of(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:
     """A new array with the elements of ``data``, of ``dtype`` or of the inferred one."""
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
-        data = data._array
+        trace = local.state.trace
+        data = data._array if trace is None else trace.read(data)
     if isinstance(data, (np.ndarray, np.generic)):
         array = owned(data)
         if kind is None or kind.numpy is array.dtype:

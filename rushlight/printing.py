@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.symbol import Symbol
 from rushlight.tensor import Tensor, install
 
 
@@ -186,6 +187,8 @@ def tensor_repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """The tensor as text, as PyTorch writes it."""
     start = "tensor("
     array = self._array
+    if type(array) is Symbol:
+        tensor_contents = "<traced>"
     if tensor_contents is None:
         tensor_contents = body(array, len(start)) if array.size else "[]"
     text = start + tensor_contents
@@ -202,7 +205,7 @@ def tensor_repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 def tensor_format(self: Tensor, format_spec: str) -> str:
     """``f"{loss:.3f}"``: a 0-d tensor formats as its number."""
-    if self._array.ndim == 0 and type(self) is Tensor:
+    if self._array.ndim == 0 and type(self) is Tensor and type(self._array) is not Symbol:
         return format(self._array.item(), format_spec)
     return object.__format__(self, format_spec)
 

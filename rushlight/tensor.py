@@ -12,8 +12,10 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.config import config
 from rushlight.device import cpu, device
+from rushlight.symbol import Symbol
 
 new = object.__new__
 NOT_A_LEAF = (
@@ -24,6 +26,7 @@ NOT_A_LEAF = (
 )
 LEAF = "leaf"
 VIEW = "view"
+HELD = (np.ndarray, Symbol)
 
 
 class Counter:
@@ -162,7 +165,8 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` accumulated, or None."""
-        g = self._grad
+        trace = local.state.trace
+        g = self._grad if trace is None else trace.read_gradient(self)
         if g is None and self._history is not None and not self.is_leaf and not self.retains_grad:
             warnings.warn(NOT_A_LEAF, stacklevel=2)
         return g
@@ -186,6 +190,8 @@ class Tensor:
                     f"assigned grad has data of a different type: {value.dtype}, "
                     f"expected {self.dtype}"
                 )
+        if local.state.trace is not None:
+            local.state.trace.touch(self)
         self._grad = value
 
     @grad.deleter
@@ -201,7 +207,10 @@ class Tensor:
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data must be a Tensor, not {type(value).__name__}")
-        self._array = value._array
+        if local.state.trace is not None:
+            local.state.trace.rebind(self, value)
+        else:
+            self._array = value._array
 
     @property
     def _version(self) -> int:
@@ -263,5 +272,5 @@ def install(**attributes: Any) -> None:
 def wrap(array: Any) -> Tensor:
     """A tensor over ``array``, sharing its memory; NumPy scalars become 0-d arrays."""
     t = new(Tensor)
-    t._array = array if type(array) is np.ndarray else np.asarray(array)
+    t._array = array if type(array) in HELD else np.asarray(array)
     return t

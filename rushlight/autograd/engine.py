@@ -54,6 +54,8 @@ class Backward:
     ) -> None:
         self.retain_graph = retain_graph
         self.create_graph = create_graph
+        self.trace = local.state.trace
+        self.on_tensors = create_graph or self.trace is not None  # how gradients travel
         self.accumulate = accumulate
         self.waiting: list[tuple[int, Node]] = []  # the nodes of pending, newest first
         self.pending: dict[Any, Any] = {}  # edge → the gradient collected so far
@@ -76,13 +78,15 @@ class Backward:
             for e, g in roots:
                 if isinstance(e, Tensor):
                     self.shared.add(e)
-                self.send(e, g if self.create_graph else g._array)
+                self.send(e, g if self.on_tensors else g._array)
             self.walk(state)
             for leaf, g in self.pending.items():
                 if targets is None or leaf in targets:
                     self.arrive(leaf, g)
         finally:
             state.grad, state.backward = before, outer
+            if self.trace is not None:
+                self.trace.forward = None
         return self.found
 
     def walk(self, state: Any) -> None:
@@ -92,10 +96,10 @@ class Backward:
         gradient is complete.
         """
         pending, waiting, targets, passing = self.pending, self.waiting, self.targets, self.passing
-        gradients = recorded_gradients if self.create_graph else plain_gradients
+        gradients = recorded_gradients if self.on_tensors else plain_gradients
         if state.anomaly:
             gradients = explained(gradients)
-        run, keep_graph, plain = state.run, self.retain_graph, not self.create_graph
+        run, keep_graph, plain = state.run, self.retain_graph, not self.on_tensors
         while waiting:
             if plain and not state.anomaly:
                 run(self.walk_on_arrays)
@@ -107,6 +111,8 @@ class Backward:
                 g = self.visit(node, g)
                 if g is None:
                     continue
+            if self.trace is not None:
+                self.trace.forward = node.where
             grads = gradients(node, g, passing)
             if node.plan.keeps and not keep_graph:
                 node.saved, node.outputs, node.attrs = FREED, None, NO_ATTRS
@@ -291,8 +297,15 @@ class Backward:
             self.found[leaf] = self.lift(g)
         if not self.accumulate:
             return
+        if self.trace is not None:
+            self.trace.arrive(leaf)
         grad = leaf._grad
-        if self.create_graph:
+        if self.trace is not None and not self.create_graph:
+            if grad is None:
+                leaf._grad = g.clone()
+            else:
+                grad.add_(g)
+        elif self.create_graph:
             leaf._grad = g if grad is None else grad + g
         elif grad is None:
             g = np.asarray(g)
@@ -311,13 +324,13 @@ class Backward:
 
     def lift(self, g: Any) -> Any:
         """A pending gradient as a tensor (or a tuple of tensors)."""
-        if self.create_graph:
+        if self.on_tensors:
             return g
         return lifted(g)
 
     def lower(self, t: Any) -> Any:
         """A tensor (or a tuple of tensors) as a pending gradient."""
-        if self.create_graph:
+        if self.on_tensors:
             return t
         if isinstance(t, tuple):
             return tuple([None if part is None else part._array for part in t])

@@ -22,7 +22,7 @@ class State:
     its warnings. Kernels are plain NumPy: they never call ops, so ``run`` never nests.
     """
 
-    __slots__ = ("anomaly", "anomaly_check", "backward", "grad", "inference", "run")
+    __slots__ = ("anomaly", "anomaly_check", "backward", "grad", "inference", "run", "trace")
 
     def __init__(self) -> None:
         self.grad = True
@@ -30,6 +30,7 @@ class State:
         self.anomaly = False
         self.anomaly_check = True
         self.backward: Any = None  # the backward pass that is running
+        self.trace: Any = None  # the trace that writes a graph, see graph/trace.py
         self.run = quiet_context().run
 
 
@@ -43,6 +44,9 @@ def quiet_context() -> contextvars.Context:
 run_quietly = quiet_context().run
 """``State.run`` without looking up the thread, for the hottest calls: it raises ``RuntimeError``
 if another thread is just inside it, and the caller then takes its own thread's ``run``."""
+
+enter_quietly = run_quietly
+"""A trace holds the hottest context for itself: every op then takes its detour, and sees it."""
 
 
 class Local(threading.local):

@@ -19,6 +19,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.errors import user_line
+from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, wrap
 
 new = object.__new__
@@ -257,6 +258,8 @@ def refresh(view: Tensor) -> None:
     """Rebuilds the history of a view whose base, or another view of it, was written to."""
     base = base_of(view)
     history, array = edge(base), base._array
+    if type(array) is Symbol:
+        array = array.example
     if history is None:
         view._view_node = None  # for now: the base may yet be made to want a gradient
         return

@@ -11,7 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import Node, Plan, edge, next_sequence, version
+from rushlight.autograd.tape import NO_ATTRS, Node, Plan, edge, next_sequence, version
 from rushlight.errors import user_line
 from rushlight.ops.base import Op, composite, into, is_expandable, need_tensor, ops, registry
 from rushlight.ops.contraction import (
@@ -38,6 +38,8 @@ def fused(op: Op) -> Callable[..., Tensor]:
 
     def run(a: Tensor, b: Tensor, c: Tensor | None) -> Tensor:
         state = local.state
+        if state.trace is not None:
+            return op.traced((a, b, c), NO_ATTRS)
         t = new(Tensor)
         t._array = y = state.run(eager, a._array, b._array, None if c is None else c._array)
         if not state.grad:

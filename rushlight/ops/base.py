@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +33,7 @@ from rushlight.autograd.tape import (
 from rushlight.errors import user_place
 from rushlight.layouts import OutOfMemoryError
 from rushlight.ops.samples import Fails, S
+from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new, wrap
 
 ndarray = np.ndarray
@@ -92,6 +93,8 @@ class Op:
         self.plans: dict[tuple[bool, ...], Any] = {}
         if not self.operands:
             self.operands = positional_parameters(cls.eager)[1:]
+        if self.library:
+            self.emit = self.at = None
         ruled = self.vjp is not None or all(hasattr(cls, f"vjp_{o}") for o in self.operands)
         if self.differentiable and not ruled:
             raise TypeError(
@@ -130,6 +133,8 @@ class Op:
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Runs the kernel on checked operands and records it."""
         state = local.state
+        if state.trace is not None:
+            return self.traced(operands, attrs)
         if len(operands) == 1:
             x = operands[0]
             try:
@@ -157,6 +162,27 @@ class Op:
             else:
                 record(self, t, operands, attrs)
         return t
+
+    def traced(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """:meth:`apply` inside a trace: the results are symbols."""
+        state = local.state
+        y = state.trace.run(self, operands, attrs)
+        recording = state.grad and self.differentiable and any_tracked(operands)
+        if type(y) is tuple:
+            results = tuple([wrap(part) for part in y])
+            if recording:
+                record_several(self, results, operands, attrs)
+                state.trace.mark(results)
+            return results if self.result is None else self.result(*results)
+        t = wrap(y)
+        if recording:
+            record(self, t, operands, attrs)
+            state.trace.mark((t,))
+        return t
+
+    def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The results of a graph node: its operands are as a trace has prepared them."""
+        return self.eager(*arrays, **attrs)
 
     def installed(self, write: Callable[..., Any] | None) -> None:
         """Called when the op has its names; ``write`` is its in-place method."""
@@ -365,13 +391,21 @@ def overwrite(t: Tensor, y: Tensor, source: Tensor | None = None) -> Tensor:
         raise unrecorded_view(node.name())
     if isinstance(node, Node) and source is not None and any(s is source for s in node.saved):
         old = alias(source, edge(source))
-        old._array = source._array.copy()
+        old._array = copied(source._array)
         node.saved = tuple([old if s is source else s for s in node.saved])
-    state.run(np.copyto, target, value, casting="unsafe")
+    if state.trace is not None:
+        state.trace.store(t, state.trace.symbol(y))
+    else:
+        state.run(np.copyto, target, value, casting="unsafe")
     touched(t)
     if node is not None or (state.grad and t._history is not None):
         rebase(t, node)
     return t
+
+
+def copied(array: Any) -> Any:
+    """The elements of an array, or the value of a symbol, as they are now."""
+    return array.trace.snapshot(array) if type(array) is Symbol else array.copy()
 
 
 def can_store(y: Tensor, t: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
+from rushlight.autograd.tape import NO_ATTRS
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
@@ -50,14 +51,17 @@ class Product(Op, abstract=True):
             except AttributeError:
                 raise self.stranger(a, b) from None
             kind = x.dtype
+            state = local.state
+            if state.trace is not None:
+                return self.traced(check(a, b)[0], NO_ATTRS)
             if kind is y.dtype and kind.char in "fd" and x.ndim == first and y.ndim == second:
                 try:
-                    z = local.state.run(kernel, x, y)
+                    z = state.run(kernel, x, y)
                 except ValueError:
                     raise self.refusal(x, y) from None
             else:
                 check(a, b)
-                z = local.state.run(rounded, kernel, x, y)
+                z = state.run(rounded, kernel, x, y)
             t = new(Tensor)
             t._array = z if type(z) is ndarray else np.asarray(z)
             if a._history is not None or b._history is not None:
@@ -65,6 +69,9 @@ class Product(Op, abstract=True):
             return t
 
         return product
+
+    def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        return rounded(self.eager, *arrays)
 
     def check(self, input: Tensor, mat2: Tensor) -> Any:
         x, y = input._array, mat2._array
@@ -280,12 +287,15 @@ class Bmm(Op):
 
     def make(self) -> Callable[..., Any]:
         eager, check, record_pair = self.eager, self.check, pair_recorder(self)
+        traced = self.traced
 
         def batched(a: Tensor, b: Tensor) -> Tensor:
             x, y = a._array, b._array
             if x.dtype is not y.dtype:
                 raise mixed("bmm", x, y)
             refuse_bool("bmm", x)
+            if local.state.trace is not None:
+                return traced((a, b), NO_ATTRS)
             try:
                 z = local.state.run(rounded, eager, x, y)
             except ValueError:
@@ -303,6 +313,9 @@ class Bmm(Op):
 
         self.batched = batched
         return function
+
+    def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        return rounded(self.eager, *arrays)
 
     def check(self, input: Tensor, mat2: Tensor) -> Any:
         check_batches("bmm", input, mat2)

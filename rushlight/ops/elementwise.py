@@ -45,9 +45,11 @@ class Formula(Elementwise, abstract=True):
         return super().make()
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
+        state = local.state
+        if state.trace is not None:
+            return self.traced(operands, attrs)
         arrays, kind = promoted(operands)
         kernel = self.single if kind is FLOAT32 else self.kernels[kind]
-        state = local.state
         try:
             y = state.run(kernel, *arrays, **attrs)
         except ValueError as error:

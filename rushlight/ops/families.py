@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from rushlight.autograd.tape import (
     version,
 )
 from rushlight.errors import user_line
+from rushlight.kernels import scalars
 from rushlight.ops.base import (
     Op,
     any_tracked,
@@ -38,6 +39,7 @@ from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new, wrap
 ndarray = np.ndarray
 array, asarray = np.array, np.asarray
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+HALF = ("f16", "bf16")  # what programs call the half types
 NEITHER = (None, None)
 NUMBER = (int, float, complex, np.number, np.bool_)
 CATEGORY = {"b": dtypes.BOOL, "i": dtypes.INT, "f": dtypes.FLOAT, "c": dtypes.COMPLEX}
@@ -68,7 +70,28 @@ class Kernels(dict):
             return refuse
 
 
-class Elementwise(Op, abstract=True):
+class Pointwise(Op, abstract=True):
+    """Ops that make each element from one element of each operand, broadcast.
+
+    Programs compute what the kernel says, run on scalars: an op writes an ``emit`` rule only if
+    its kernel decides by values, or if a program has something better.
+    """
+
+    def kernel(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
+        """The kernel for operands of this dtype."""
+        return self.eager
+
+    def emit(self, b: Any, *xs: Any, **attrs: Any) -> Any:
+        """One element, of scalars; see :mod:`rushlight.kernels.scalars`."""
+        return scalars.run(b, self.kernel(scalars.NUMPY[xs[-1].kind]), xs, **attrs)
+
+    def at(self, b: Any, i: Sequence[Any], *operands: Any, **attrs: Any) -> Any:
+        """The element at ``i``; half types are computed in float32, as by :func:`half`."""
+        xs = [x.broadcast(i) for x in operands]
+        return self.emit(b, *[x.cast("f32") if x.kind in HALF else x for x in xs], **attrs)
+
+
+class Elementwise(Pointwise, abstract=True):
     """Ops that treat each element alone, with one kernel for each dtype."""
 
     kinds: str = "bifc"  # the categories of dtype it takes: bool, int, float, complex
@@ -86,11 +109,9 @@ class Elementwise(Op, abstract=True):
             return half(eager, numpy_dtype)
         return eager
 
-    def at(self, b: Any, i: Sequence[Any], *operands: Any, **attrs: Any) -> Any:
-        """The element at ``i``; half types are computed in float32, as by :func:`half`."""
-        xs = [x.broadcast(i) for x in operands]
-        xs = [x.cast("f32") if x.kind in ("f16", "bf16") else x for x in xs]
-        return self.emit(b, *xs, **attrs)
+    def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        half = [a.dtype for a in arrays if a.dtype in dtypes.HALF]  # numbers are float32 beside it
+        return self.kernels[half[0] if half else arrays[0].dtype](*arrays, **attrs)
 
 
 def through(eager: Callable[..., Any], numpy_dtype: np.dtype) -> Callable[..., Any]:
@@ -136,7 +157,11 @@ class Unary(Elementwise, abstract=True):
             try:
                 y = run_quietly(kernel, x)
             except RuntimeError:
-                y = local.state.run(kernel, x)
+                state = local.state
+                if state.trace is not None:
+                    t = op.traced((input,), NO_ATTRS)
+                    return t if out is None else into(out, t)
+                y = state.run(kernel, x)
             t = new(Tensor)
             t._array = y if type(y) is ndarray else asarray(y)
             history = input._history
@@ -220,6 +245,8 @@ class Binary(Elementwise, abstract=True):
                 return general(self, other)
             if state.grad and (self._history is not None or tracked(other) or unrecorded(self)):
                 return general(self, other)
+            if state.trace is not None:
+                return general(self, other)
             fits = y.shape == x.shape or is_expandable(y.shape, x.shape)
             if y.dtype is not kind or not fits or not x.flags.writeable:
                 return general(self, other)
@@ -245,6 +272,7 @@ class Binary(Elementwise, abstract=True):
         kernels, single = self.kernels, self.single
         differentiable = bool(self.differentiable)
         detour, record_pair, name = self.detour, self.record_pair, self.name
+        traced = self.traced
 
         def binary(a: Any, b: Any) -> Any:
             kind = type(b)
@@ -268,7 +296,10 @@ class Binary(Elementwise, abstract=True):
             except ValueError as error:
                 raise shape_error(name, x, y, error) from None
             except RuntimeError:
-                z = local.state.run(kernel, x, y)
+                state = local.state
+                if state.trace is not None:
+                    return traced((a, b), NO_ATTRS)
+                z = state.run(kernel, x, y)
             t = new(Tensor)
             t._array = z if type(z) is ndarray else asarray(z)
             history = a._history
@@ -281,7 +312,7 @@ class Binary(Elementwise, abstract=True):
     def reflection(self) -> Callable[[Any, Any], Any]:
         """``number ∘ b``, with the tensor first as Python passes it."""
         kernels, detour, record_pair = self.kernels, self.detour, self.record_pair
-        differentiable = bool(self.differentiable)
+        differentiable, traced = bool(self.differentiable), self.traced
 
         def reflected(b: Any, a: Any) -> Any:
             y = b._array
@@ -293,7 +324,10 @@ class Binary(Elementwise, abstract=True):
             try:
                 z = run_quietly(kernels[kind], array(a, kind), y)
             except RuntimeError:
-                z = local.state.run(kernels[kind], array(a, kind), y)
+                state = local.state
+                if state.trace is not None:
+                    return traced((a, b), NO_ATTRS)
+                z = state.run(kernels[kind], array(a, kind), y)
             t = new(Tensor)
             t._array = z if type(z) is ndarray else asarray(z)
             if b._history is not None and differentiable:
@@ -318,6 +352,8 @@ class Binary(Elementwise, abstract=True):
 
     def finish(self, a: Any, b: Any, x: ndarray, y: ndarray, kind: np.dtype) -> Tensor:
         state = local.state
+        if state.trace is not None:
+            return self.traced((a, b), NO_ATTRS)
         try:
             t = wrap(state.run(self.kernels[kind], x, y))
         except ValueError as error:

@@ -51,6 +51,8 @@ class Overwrite(Write, abstract=True):
                 check_writable(self, name)
                 if any_tracked(operands):
                     return change(self, operands[1:], attrs)
+            if state.trace is not None:
+                return change(self, operands[1:], attrs)
             arrays = [t._array if isinstance(t, Tensor) else t for t in operands]
             state.run(write, *arrays, **attrs)
             touched(self)
@@ -211,7 +213,8 @@ class Zero(Overwrite):
         general = super().make()
 
         def zero_(self: Tensor) -> Tensor:
-            if local.state.grad or not self._array.flags.writeable:
+            state = local.state
+            if state.grad or state.trace is not None or not self._array.flags.writeable:
                 return general(self)
             self._array.fill(0)
             touched(self)

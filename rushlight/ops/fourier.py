@@ -79,9 +79,9 @@ def mirrored(n: int, spectrum: Tensor, dim: int, weight: float) -> Tensor:
     Those are 0 and, if ``n`` is even, n/2.
     """
     weights = ops.full((n // 2 + 1,), weight, dtype=spectrum.dtype.to_real())
-    weights._array[0] = 1
+    weights[0] = 1
     if n % 2 == 0:
-        weights._array[-1] = 1
+        weights[-1] = 1
     return weights.reshape([-1 if d == dim else 1 for d in range(spectrum.ndim)])
 
 

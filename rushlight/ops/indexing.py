@@ -359,6 +359,8 @@ def direct(t: Tensor) -> bool:
 
 def picked(x: Tensor, indices: Sequence[Tensor], attrs: dict[str, Any]) -> Tensor:
     """`Index.apply` without its detours: nothing is computed, so no exception flags are raised."""
+    if local.state.trace is not None:
+        return index.traced((x, *indices), attrs)
     y = new(Tensor)
     y._array = index.eager(x._array, *[i._array for i in indices], **attrs)
     if x._history is not None and local.state.grad:
@@ -371,7 +373,8 @@ def write_part(x: Tensor, key: Any, value: Any) -> None:
     state = local.state
     given = isinstance(value, Tensor)
     array = value._array if given else number(x, value)
-    if state.grad and (tracked(x) or (given and tracked(value))):
+    recorded = state.grad and (tracked(x) or (given and tracked(value)))
+    if recorded or state.trace is not None:
         view = getitem(x, key)
         check_writable(view, "copy")
         source = without_leading_ones(value.to(x.dtype)) if given else wrap(array)
@@ -394,7 +397,10 @@ def write_at_once(x: Tensor, key: Tensor, value: Any) -> bool:
     """``x[key] = value`` for one tensor of positions or a mask, unless it must be recorded."""
     target = x._array
     given = isinstance(value, Tensor)
-    if local.state.grad and (tracked(x) or (given and tracked(value))):
+    state = local.state
+    if state.trace is not None or (
+        state.grad and (tracked(x) or (given and tracked(value)))
+    ):
         return False
     if not target.ndim or not target.flags.writeable:
         return False

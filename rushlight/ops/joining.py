@@ -68,6 +68,8 @@ class Join(Op, abstract=True):
         def function(
             tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None
         ) -> Tensor:
+            if local.state.trace is not None:
+                return explain(tensors, dim, out=out)
             try:
                 arrays = arrays_of_one_kind(tensors)
                 array = join(arrays, dim)

@@ -58,8 +58,11 @@ class Write(Op, abstract=True):
             edges = tuple([edge(o) if isinstance(o, Tensor) else None for o in operands])
             if any([e is not None for e in edges]):
                 node = link(self, edges, operands, attrs, t._array)
-        arrays = [o._array if isinstance(o, Tensor) else o for o in operands]
-        state.run(self.write, *arrays, **attrs)
+        if state.trace is not None:
+            state.trace.write(self, t, others, attrs)
+        else:
+            arrays = [o._array if isinstance(o, Tensor) else o for o in operands]
+            state.run(self.write, *arrays, **attrs)
         touched(t)
         if node is not None:
             rebase(t, node)

@@ -13,7 +13,7 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import NO_ATTRS, record
 from rushlight.kernels import select
-from rushlight.ops.base import Op, any_tracked, composite, into, need_tensor, ops, registry
+from rushlight.ops.base import any_tracked, composite, into, need_tensor, ops, registry
 from rushlight.ops.elementwise import (
     Formula,
     Named,
@@ -25,14 +25,14 @@ from rushlight.ops.elementwise import (
     plain,
     same_dtype,
 )
-from rushlight.ops.families import NUMBER, Binary, cast, conjugate
+from rushlight.ops.families import NUMBER, Binary, Pointwise, cast, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples
 from rushlight.tensor import Tensor, install, wrap
 
 MASK = T(3, 4, dtype=dtypes.bool_)
 
 
-class Where(Op):
+class Where(Pointwise):
     """Elements of ``input`` where ``condition`` holds, of ``other`` elsewhere.
 
     With ``condition`` alone: the indices where it is not zero, as ``nonzero(as_tuple=True)``.
@@ -72,6 +72,8 @@ class Where(Op):
 
     def apply(self, operands: Any, attrs: dict[str, Any]) -> Tensor:
         condition, a, b = operands
+        if local.state.trace is not None:
+            return self.traced(alike_tensors(condition, a, b), attrs)
         try:
             c, x, y = condition._array, a._array, b._array
             ready = x.dtype is y.dtype and c.dtype is dtypes.bool_.numpy
@@ -125,6 +127,19 @@ def alike(a: Any, b: Any) -> list[np.ndarray]:
             raise messages.expected_tensor("where", name, position, value)
     kind = common_dtype((a, b)).numpy
     return [cast(t._array, kind) if isinstance(t, Tensor) else np.array(t, kind) for t in (a, b)]
+
+
+def alike_tensors(condition: Any, a: Any, b: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """:func:`mask` and :func:`alike` inside a trace: tensors instead of arrays."""
+    c = need_tensor("where", condition, "condition")
+    if c.dtype not in (dtypes.bool_, dtypes.uint8):
+        mask(condition)
+    for name, position, value in (("input", 2, a), ("other", 3, b)):
+        if not isinstance(value, (Tensor, *NUMBER)):
+            raise messages.expected_tensor("where", name, position, value)
+    kind = common_dtype((a, b))
+    x, y = [t.to(kind) if isinstance(t, Tensor) else wrap(np.array(t, kind.numpy)) for t in (a, b)]
+    return c.to(dtypes.bool_), x, y
 
 
 def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -369,6 +384,10 @@ class Lerp(Formula):
         if not weight.ndim:
             return start + way * weight if abs(weight) < 0.5 else end - way * (1 - weight)
         return np.where(abs(weight) < 0.5, start + way * weight, end - way * (1 - weight))
+
+    def emit(self, b, start, end, weight):
+        way = end - start
+        return b.where(abs(weight) < 0.5, start + way * weight, end - way * (1 - weight))
 
     def vjp_start(self, g, _y, _start, _end, weight):
         return g * conjugate(1 - weight)

@@ -13,7 +13,7 @@ from rushlight.layouts import whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import part_of
-from rushlight.ops.views import ALL, along, view_node
+from rushlight.ops.views import ALL, along, looked_at, view_node
 from rushlight.tensor import LEAF, VIEW, Tensor, install, new
 
 
@@ -48,7 +48,10 @@ class Pieces(Op, abstract=True):
         own = x._base is None or x._history is LEAF
         base, chain = (x, None) if own else (x._base, x._view)
         views = []
-        for array, where in self.pieces(x._array, **attrs):
+        trace = local.state.trace
+        for array, where in self.pieces(looked_at(x), **attrs):
+            if trace is not None:
+                array = trace.view(single, x, array, where)
             v = new(Tensor)
             v._array, v._counter, v._base = array, shared, base
             if recording:

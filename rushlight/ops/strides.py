@@ -11,7 +11,7 @@ from rushlight.layouts import contiguous_format, memory_format, order_of, shape_
 from rushlight.ops.base import axis, composite, need_tensor, ops, registry
 from rushlight.ops.memory import dense_strides, element_strides
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import View, as_shape, changes_metadata, viewed
+from rushlight.ops.views import View, as_shape, changes_metadata, looked_at, viewed
 from rushlight.storage import memory_of, offset_of
 from rushlight.tensor import Tensor, install, wrap
 
@@ -144,7 +144,7 @@ class AsStrided(View):
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
         (x,) = operands
         source = x if x._view is None else x._base  # strides reach beyond a view: all of its base
-        array = source._array
+        array = looked_at(source)
         attrs = {**attrs, "home": (element_strides(array), start_of(array, memory_of(array)))}
         return viewed(self, source, self.eager(array, **attrs), attrs)
 

@@ -14,6 +14,7 @@ from rushlight.autograd.tape import Node, Plan, edge, next_sequence
 from rushlight.errors import user_line
 from rushlight.layouts import MOST_DIMENSIONS
 from rushlight.ops.base import Op, ops, touched
+from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new
 
 ndarray = np.ndarray
@@ -28,14 +29,15 @@ WRONG = (AttributeError, TypeError, ValueError, IndexError, KeyError)
 
 def viewed(op: Any, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
     """The tensor over ``array``, which the view ``op`` made of ``x``."""
+    state = local.state
     v = new(Tensor)
-    v._array = array
+    v._array = array if state.trace is None else state.trace.view(op, x, array, attrs)
     shared = x._counter
     if shared is None:
         shared = x._counter = Counter()
     v._counter = shared
     base = x._base
-    if not local.state.grad:
+    if not state.grad:
         v._base = x if base is None else base
         return v
     v._history = VIEW
@@ -85,7 +87,7 @@ class View(Op, abstract=True):
 
         def function(*args: Any, **kwargs: Any) -> Tensor:
             (x,), attrs = check(*args, **kwargs)
-            return viewed(op, x, eager(x._array, **attrs), attrs)
+            return viewed(op, x, eager(looked_at(x), **attrs), attrs)
 
         function.__wrapped__ = check  # type: ignore[attr-defined]
         type(self).check.__qualname__ = self.name
@@ -93,7 +95,13 @@ class View(Op, abstract=True):
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
         x = operands[0]
-        return viewed(self, x, self.eager(x._array, **attrs), attrs)
+        return viewed(self, x, self.eager(looked_at(x), **attrs), attrs)
+
+
+def looked_at(x: Tensor) -> ndarray:
+    """The array to take a view of; of a symbol, the one that it stands for."""
+    array = x._array
+    return array.example if type(array) is Symbol else array
 
 
 def along(dim: int, part: Any) -> tuple[Any, ...]:

@@ -1,0 +1,494 @@
+"""Trace: runs a function once and writes down the graph of what it did to tensors.
+
+Ops run for real on examples, which gives shapes, dtypes and errors; but nothing outside changes:
+what is written to goes to copies, and in the end every tensor, counter and generator is as it was.
+The effects become *writes* of the graph. See ``docs/design/static-graph.md``.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.modes import enter_quietly, local
+from rushlight.autograd.tape import Node as TapeNode
+from rushlight.autograd.tape import steps
+from rushlight.errors import user_place
+from rushlight.generator import Generator
+from rushlight.graph.ir import CAPTURED, INPUT, Graph, Node, Source, TensorType, constant, item
+from rushlight.graph.ir import type_of
+from rushlight.ops.base import Op, registry
+from rushlight.ops.elementwise import common_dtype, mismatch
+from rushlight.ops.families import Elementwise, number
+from rushlight.symbol import Symbol, TraceError
+from rushlight.tensor import LEAF, Tensor
+
+STATE = TensorType((Generator().get_state().size,), dtypes.uint8)
+"""The type of a random generator's state in a graph."""
+
+
+@dataclass(slots=True)
+class Capture:
+    """A value from outside that is not an argument: read anew at each call.
+
+    ``tensor`` is what it belongs to: the tensor itself, or (``grad``) the one whose gradient it is.
+    """
+
+    node: Node
+    symbol: Symbol | None
+    tensor: Any = None
+    grad: bool = False
+    number: Callable[[], float] | None = None  # a number of the host program
+    generator: Generator | None = None
+
+
+@dataclass(slots=True)
+class Stream:
+    """A generator that is drawn from: its state in the graph, and what to restore."""
+
+    capture: Capture
+    node: Node
+    before: np.ndarray
+    fresh: bool
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a call leaves behind, beside its result."""
+
+    written: list[tuple[Capture, Node]] = field(default_factory=list)
+    gradients: list[tuple[Tensor, Node | None]] = field(default_factory=list)
+
+
+class Trace:
+    """The running trace of one thread: ops hand their operands to it.
+
+    >>> trace = Trace()
+    >>> x = rl.ones(3)
+    >>> y = trace.call(lambda: (trace.input(x) * 2).sum())
+    >>> print(trace.finish([y]))
+    graph(%0: f32[3]):
+      %1: f32[] = constant(value=array(float32, [], 2.0))
+      %2: f32[3] = mul(%0, %1)
+      %3: f32[] = sum(%2, dim=None, keepdim=False, dtype=None)
+      return %3
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[Node] = []
+        self.captures: list[Capture] = []
+        self.by_array: dict[int, tuple[np.ndarray, Symbol]] = {}
+        self.by_memory: dict[Any, Symbol] = {}
+        self.by_symbol: dict[Symbol, Capture] = {}
+        self.streams: dict[Generator, Stream] = {}
+        self.kept: dict[int, tuple[Tensor, dict[str, Any]]] = {}
+        self.counters: dict[Any, tuple[int, Any]] = {}
+        self.grads_of: dict[int, Tensor] = {}  # gradient tensors that were there before, by id
+        self.grads_read: dict[int, tuple[Tensor, Tensor | None]] = {}
+        self.cut: set[int] = set()  # tensors whose history lies outside
+        self.numbers: dict[int, Capture] = {}
+        self.decided: list[tuple[Callable[[], float], Any]] = []  # numbers that became constants
+        self.forward: Source | None = None  # whose gradient is being computed
+        self.modules: list[str] = []
+        self.copies = itertools.count()
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Runs ``function`` with its ops handed to this trace; then restores what it changed."""
+        state = local.state
+        outer, state.trace = state.trace, self
+        user = contextvars.copy_context()
+        try:
+            return enter_quietly(user.run, function, *args, **kwargs)
+        finally:
+            state.trace = outer
+
+    # What ops ask for.
+
+    def run(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The symbols of the results of ``op``, which is computed and added to the graph."""
+        if op.dynamic:
+            raise TraceError(
+                f"{op.full_name} at {self.place()}: the shape of its result depends on values, so "
+                "a graph cannot hold it. Use a mask of fixed size (rl.where, multiplication), or "
+                "call it outside the compiled function."
+            )
+        given = self.elementwise(op, operands) if isinstance(op, Elementwise) else operands
+        pairs = [self.operand(t) for t in given]
+        attrs = {name: self.attribute(value) for name, value in attrs.items()}
+        generator = attrs.get("generator")
+        if isinstance(generator, Generator):
+            return self.draw(op, pairs, attrs, generator)
+        y = self.compute(op, [example for _, example in pairs], attrs)
+        return self.symbols(op, tuple([node for node, _ in pairs]), attrs, y)
+
+    def compute(self, op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        try:
+            y = local.state.run(op.compute, arrays, attrs)
+        except ValueError as error:
+            if isinstance(op, Elementwise):
+                raise mismatch(op.name, arrays, error) from None
+            raise
+        if isinstance(y, tuple):
+            return tuple([np.asarray(part) for part in y])
+        return np.asarray(y)
+
+    def symbols(self, op: Any, nodes: tuple[Node | None, ...], attrs: Any, y: Any) -> Any:
+        node = Node(op, nodes, attrs, type_of(y), self.source())
+        if not isinstance(y, tuple):
+            return Symbol(self, node, y)
+        return tuple([Symbol(self, item(node, i), part) for i, part in enumerate(y)])
+
+    def draw(self, op: Op, pairs: Any, attrs: dict[str, Any], generator: Generator) -> Any:
+        """A random op: it takes the generator's state and gives the next one."""
+        stream = self.streams.get(generator)
+        if stream is None:
+            node = Node(CAPTURED, (), {}, STATE)
+            capture = Capture(node, None, generator=generator)
+            self.captures.append(capture)
+            before, fresh = generator.get_state(), generator.is_fresh
+            stream = self.streams[generator] = Stream(capture, node, before, fresh)
+        y = self.compute(op, [example for _, example in pairs], attrs)
+        several = y if isinstance(y, tuple) else (y,)
+        kinds = (*[type_of(part) for part in several], STATE)
+        where = list(self.streams).index(generator)
+        inputs = (stream.node, *[node for node, _ in pairs])
+        node = Node(op, inputs, {**attrs, "generator": where}, kinds, self.source())
+        stream.node = item(node, len(several))
+        symbols = [Symbol(self, item(node, i), part) for i, part in enumerate(several)]
+        return tuple(symbols) if isinstance(y, tuple) else symbols[0]
+
+    def elementwise(self, op: Elementwise, operands: Sequence[Any]) -> list[Any]:
+        """The operands of an elementwise op as symbols of the one dtype it computes in."""
+        kind = common_dtype(operands)
+        if op.floats and kind.category < dtypes.FLOAT:
+            kind = dtypes.get_default_dtype()
+        found: list[Any] = []
+        for t in operands:
+            if not isinstance(t, Tensor):
+                found.append(Symbol(self, *self.operand(number(t, kind.numpy))))
+            elif t.dtype is kind:
+                found.append(self.symbol(t))
+            else:
+                found.append(self.run(CAST, (t,), {"dtype": kind}))
+        return found
+
+    def operand(self, t: Any) -> tuple[Node | None, Any]:
+        """The node and the example of an operand."""
+        if t is None:
+            return None, None
+        if isinstance(t, (Tensor, Symbol)):
+            symbol = self.symbol(t)
+            return self.current(symbol), symbol.example
+        array = np.asarray(t)
+        return constant(array), array
+
+    def attribute(self, value: Any) -> Any:
+        """An attribute as the graph keeps it; a number of the host program becomes a constant."""
+        if isinstance(value, Tensor):
+            return value.item()
+        return value
+
+    def symbol(self, t: Tensor | Symbol) -> Symbol:
+        """The symbol of a tensor; one from outside becomes captured."""
+        array = t._array if isinstance(t, Tensor) else t
+        if isinstance(array, Symbol):
+            if array.trace is not self:
+                raise TraceError(
+                    "a tensor of another, finished trace is used at " + self.place() + ": a "
+                    "compiled function must not keep tensors in lists or attributes for later"
+                )
+            return array
+        known = self.by_array.get(id(array))
+        if known is not None:
+            return known[1]
+        key = memory_key(array)
+        symbol = self.by_memory.get(key)
+        if symbol is None:
+            symbol = self.capture(t, array)
+            self.by_memory[key] = symbol
+        self.by_array[id(array)] = (array, symbol)
+        return symbol
+
+    def capture(self, t: Any, array: np.ndarray) -> Symbol:
+        symbol = Symbol(self, Node(CAPTURED, (), {}, type_of(array)), array)
+        symbol.owned = False
+        owner = self.grads_of.get(id(t))
+        capture = Capture(symbol.node, symbol, t if owner is None else owner, owner is not None)
+        self.captures.append(capture)
+        self.by_symbol[symbol] = capture
+        self.detach(t)
+        return symbol
+
+    def detach(self, t: Tensor) -> None:
+        """What made a tensor of outside stays outside: here it is a leaf."""
+        if t._history is not None and t._history is not LEAF:
+            wanted = t.requires_grad
+            self.touch(t)
+            self.cut.add(id(t))
+            t._history = LEAF if wanted else None
+            t._base = t._view = None
+
+    def input(self, t: Tensor) -> Tensor:
+        """Makes ``t`` an argument of the graph; its elements cannot be read from now on."""
+        array = t._array
+        node = Node(INPUT, (), {}, type_of(array))
+        symbol = Symbol(self, node, array)
+        symbol.owned = False
+        self.touch(t)
+        self.detach(t)
+        self.inputs.append(node)
+        self.by_array[id(array)] = (array, symbol)
+        self.by_memory[memory_key(array)] = symbol
+        self.by_symbol[symbol] = Capture(node, symbol, t)
+        t._array = symbol
+        return t
+
+    def host(self, read: Callable[[], float], value: float) -> Tensor:
+        """A number of the host program that may differ from call to call, as a 0-d tensor."""
+        array = np.array(value, np.float64)
+        symbol = Symbol(self, Node(CAPTURED, (), {}, type_of(array)), array)
+        capture = Capture(symbol.node, symbol, number=read)
+        self.captures.append(capture)
+        self.by_symbol[symbol] = capture
+        t = object.__new__(Tensor)
+        t._array = symbol
+        self.numbers[id(symbol)] = capture
+        return t
+
+    def constant(self, array: np.ndarray) -> Symbol:
+        """Elements that are written in the program."""
+        return Symbol(self, constant(array.copy(), self.source()), array)
+
+    def current(self, symbol: Symbol) -> Node:
+        """The node of a symbol, after what was written to what it is a view of."""
+        base = symbol.base
+        if base is not None and symbol.seen != root(symbol).version:
+            node = self.current(base)
+            op, attrs = symbol.how
+            symbol.example = op.eager(base.example, **attrs)
+            symbol.node = Node(op, (node,), attrs, type_of(symbol.example), self.source())
+            symbol.seen = root(symbol).version
+        if symbol.node is None:
+            symbol.refuse()
+        return symbol.node
+
+    def view(self, op: Op, x: Tensor, array: Any, attrs: Mapping[str, Any]) -> Symbol:
+        """The symbol of a view of ``x``; ``array`` is what ``op`` makes of its example."""
+        base = self.symbol(x)
+        node = self.current(base)
+        example = array.example if isinstance(array, Symbol) else array
+        if root(base).version:  # what was written to is not in the array of outside
+            example = op.eager(base.example, **attrs)
+        made = Node(op, (node,), dict(attrs), type_of(example), self.source())
+        symbol = Symbol(self, made, example)
+        symbol.base, symbol.how, symbol.seen = base, (op, dict(attrs)), root(base).version
+        return symbol
+
+    def store(self, t: Tensor, value: Symbol) -> None:
+        """Writes ``value`` (broadcast and cast) over the elements of ``t``."""
+        target = self.symbol(t)
+        self.current(target)
+        node = self.fitted(value, target.example)
+        whole = root(target)
+        if not whole.owned:
+            whole.example = np.array(whole.example, order="K")
+            whole.owned = True
+        self.touch(t)
+        if target is whole:
+            np.copyto(whole.example, value.example, casting="unsafe")
+            whole.node = node
+        else:
+            target.example = self.path(target)
+            np.copyto(target.example, value.example, casting="unsafe")
+            scatter = registry["view_scatter"]
+            attrs = {"chain": chain(target)}
+            whole.node = Node(scatter, (whole.node, node), attrs, whole.node.type, self.source())
+        whole.version += 1
+        target.node, target.seen = node, whole.version
+
+    def path(self, symbol: Symbol) -> np.ndarray:
+        """The example of a view, made anew from its root's."""
+        array = root(symbol).example
+        for op, attrs in steps(chain(symbol)):
+            array = op.eager(array, **attrs)
+        return array
+
+    def fitted(self, value: Symbol, target: np.ndarray) -> Node:
+        """``value`` with the dtype and shape of ``target``."""
+        kind = dtypes.from_numpy(target.dtype)
+        if value.dtype is not target.dtype:
+            value = self.run(CAST, (value,), {"dtype": kind})
+        node = self.current(value)
+        if value.shape != target.shape:
+            lead = value.ndim - target.ndim
+            if lead > 0:
+                shape = value.shape[lead:]
+                node = Node(registry["view"], (node,), {"shape": shape}, TensorType(shape, kind))
+            attrs = {"size": target.shape}
+            node = Node(registry["expand"], (node,), attrs, TensorType(target.shape, kind))
+        return node
+
+    def snapshot(self, symbol: Symbol) -> Symbol:
+        """The value as it is now, whatever is written later."""
+        return Symbol(self, self.current(symbol), symbol.example.copy())
+
+    def write(self, op: Op, t: Tensor, others: Sequence[Any], attrs: Mapping[str, Any]) -> None:
+        """An op that changes ``t`` in place, as the op that returns the changed copy."""
+        self.store(t, self.run(op, (t, *others), attrs))
+
+    def read(self, t: Tensor) -> np.ndarray:
+        """The elements, for Python: known of constants; numbers of the host become constants."""
+        symbol = self.symbol(t)
+        capture = self.by_symbol.get(symbol)
+        if capture is not None and capture.number is not None:
+            self.decided.append((capture.number, symbol.example.item()))
+            return symbol.example
+        node = self.current(symbol)
+        if node.op.name == "constant":
+            return symbol.example
+        return symbol.refuse()
+
+    def mark(self, results: Sequence[Tensor]) -> None:
+        """Remembers the user's line in the tape, for the gradients that will come of it."""
+        for t in results:
+            if isinstance(t._history, TapeNode):
+                t._history.where = self.source()  # type: ignore[assignment]
+
+    # Gradients, counters, places.
+
+    def touch(self, t: Tensor) -> None:
+        """Remembers a tensor that is about to change, so that it can be restored."""
+        if id(t) not in self.kept:
+            self.kept[id(t)] = (t, dict(t.__dict__))
+            if t._counter is not None and t._counter not in self.counters:
+                self.counters[t._counter] = (t._counter.value, t._counter.site)
+
+    def read_gradient(self, t: Tensor) -> Tensor | None:
+        """``t._grad``, which becomes part of what the graph depends on."""
+        g = t._grad
+        if id(t) not in self.kept or self.kept[id(t)][1].get("_grad") is g:
+            if id(t) not in self.grads_read and not isinstance(t._array, Symbol):
+                self.grads_read[id(t)] = (t, g)
+            elif isinstance(t._array, Symbol) and self.by_symbol.get(t._array) is not None:
+                self.grads_read.setdefault(id(t), (t, g))
+            if g is not None:
+                self.grads_of[id(g)] = t
+        return g
+
+    def arrive(self, leaf: Tensor) -> None:
+        """The gradient of ``leaf`` is about to be added to."""
+        if id(leaf) in self.cut:
+            raise TraceError(
+                f"backward() at {self.place()} would go on into a graph made outside the compiled "
+                "function: pass a detached tensor, or call backward() outside"
+            )
+        self.read_gradient(leaf)
+        self.touch(leaf)
+
+    def rebind(self, t: Tensor, value: Tensor) -> None:
+        """``t.data = value``: t has other memory from now on, which here is a write."""
+        if value._array.shape != t._array.shape or value._array.dtype != t._array.dtype:
+            raise TraceError(f".data at {self.place()} gets another shape or dtype in a graph")
+        self.store(t, self.symbol(value))
+
+    def source(self) -> Source | None:
+        if self.forward is not None:
+            return self.forward
+        place = user_place()
+        if place is None:
+            return None
+        return Source(*place, self.modules[-1] if self.modules else "")
+
+    def place(self) -> str:
+        source = self.source()
+        return "an unknown line" if source is None else f"{source.file}:{source.line}"
+
+    # The end.
+
+    def finish(self, outputs: Sequence[Tensor]) -> Graph:
+        """The graph of what was traced, once everything outside is as it was."""
+        roots = [self.current(self.symbol(t)) for t in outputs]
+        effects = self.effects()
+        self.restore()
+        self.check_overlap(effects)
+        kept = [g for _, g in effects.gradients if g is not None]
+        writes = tuple([(capture.node, node) for capture, node in effects.written])
+        names = {c.node: self.name(c, i) for i, c in enumerate(self.captures)}
+        captured = tuple([c.node for c in self.captures])
+        return Graph(tuple(self.inputs), captured, (*roots, *kept), writes, names)
+
+    def effects(self) -> Effects:
+        """What was written to, in tensors and in gradients."""
+        found = Effects()
+        for symbol, capture in self.by_symbol.items():
+            if symbol.version and symbol.node is not capture.node and capture.number is None:
+                found.written.append((capture, symbol.node))
+        for stream in self.streams.values():
+            found.written.append((stream.capture, stream.node))
+        for t, before in self.kept.values():
+            g = t._grad
+            if g is not before.get("_grad"):
+                found.gradients.append((t, None if g is None else self.current(self.symbol(g))))
+        self.found = found
+        return found
+
+    def restore(self) -> None:
+        """Everything outside as it was before."""
+        for t, before in self.kept.values():
+            t.__dict__.clear()
+            t.__dict__.update(before)
+        for counter, (value, site) in self.counters.items():
+            counter.value, counter.site = value, site
+        for generator, stream in self.streams.items():
+            generator.set_state(stream.before)
+
+    def check_overlap(self, effects: Effects) -> None:
+        """Two captured tensors over the same memory, one of them written to, are too much."""
+        arrays = [(c, a) for a, s in self.by_array.values() if (c := self.by_symbol.get(s))]
+        for capture, _ in effects.written:
+            own = [a for c, a in arrays if c is capture]
+            for a in own:
+                for c, b in arrays:
+                    if c is not capture and np.may_share_memory(a, b):
+                        raise TraceError(
+                            "a tensor that the function writes to shares memory with another one "
+                            "that it uses; pass one of them as a view made inside the function"
+                        )
+
+    def name(self, capture: Capture, position: int) -> str:
+        if capture.generator is not None:
+            return "generator"
+        if capture.number is not None:
+            return f"number{position}"
+        return f"{'grad' if capture.grad else 'tensor'}{position}"
+
+
+CAST = registry["cast"]
+
+
+def root(symbol: Symbol) -> Symbol:
+    """The symbol that a view, or a view of a view, is taken of."""
+    while symbol.base is not None:
+        symbol = symbol.base
+    return symbol
+
+
+def chain(symbol: Symbol) -> Any:
+    """The view ops from the root on, as tensors keep them: (chain before, op, attributes)."""
+    if symbol.base is None:
+        return None
+    return (chain(symbol.base), *symbol.how)
+
+
+def memory_key(array: np.ndarray) -> Any:
+    """What two arrays have in common that are the same elements in the same way."""
+    if not array.size:
+        return id(array)
+    address = array.__array_interface__["data"][0]
+    return address, array.shape, array.strides, array.dtype

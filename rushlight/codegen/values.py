@@ -37,7 +37,7 @@ class Loop:
     size: Any
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Fold:
     """How a ``fold`` value combines the values of its body over ``loops``.
 
@@ -52,12 +52,13 @@ class Fold:
 class Value:
     """One scalar: an operation of other scalars. Operators make further ones."""
 
-    __slots__ = ("args", "builder", "data", "kind", "op")
+    __slots__ = ("args", "builder", "data", "kind", "number", "op")
 
     def __init__(
         self, builder: Builder, op: str, kind: str, args: tuple[Value, ...], data: Any
     ) -> None:
         self.builder, self.op, self.kind, self.args, self.data = builder, op, kind, args, data
+        self.number = len(builder.known)  # of two values, which was made first
 
     def __repr__(self) -> str:
         inner = [repr(a) for a in self.args]
@@ -101,6 +102,9 @@ class Value:
 
     def __neg__(self) -> Value:
         return self * -1 if self.kind == INDEX else self.builder.unary("neg", self)
+
+    def __abs__(self) -> Value:
+        return self.builder.unary("abs", self)
 
     def __lt__(self, other: Any) -> Value:
         return self.builder.binary("lt", self, other)
@@ -312,7 +316,7 @@ class Builder:
         """A sum of multiples of index values, in normal form."""
         total, offset = self.expand(terms)
         self.rejoin(total)
-        atoms = sorted(total.items(), key=lambda item: id(item[0]))
+        atoms = sorted(total.items(), key=lambda item: item[0].number)
         if not atoms:
             return self.constant(offset, INDEX)
         if len(atoms) == 1 and atoms[0][1] == 1 and not offset:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rushlight.kernels import tables
 from rushlight.kernels.error_functions import ndtr
+from rushlight.kernels.scalars import is_scalar
 
 Array = NDArray[np.floating]
 
@@ -49,7 +50,7 @@ def expm1_negative(x: Array) -> Array:
     >>> expm1_negative(np.float32([-np.inf, -1.0, 0.0])).round(4)
     array([-1.    , -0.6321,  0.    ], dtype=float32)
     """
-    if x.dtype != np.float32:
+    if x.dtype != np.float32 or is_scalar(x):
         return np.expm1(x)
     t = np.tanh(x * np.float32(0.5))
     return (t + t) / (1 - t)
@@ -61,7 +62,7 @@ def log1p_fraction(x: Array) -> Array:
     >>> log1p_fraction(np.float32([0.0, 1e-10, 1.0])).tolist()
     [0.0, 1.000000013351432e-10, 0.6931471824645996]
     """
-    if x.dtype != np.float32:
+    if x.dtype != np.float32 or is_scalar(x):
         return np.log1p(x)
     u = x + np.float32(1)
     return np.log(u) - ((u - 1) - x) / u

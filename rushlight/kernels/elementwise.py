@@ -6,6 +6,8 @@ from functools import wraps
 import numpy as np
 from numpy.typing import NDArray
 
+from rushlight.kernels import scalars
+
 Array = NDArray[np.floating]
 Formula = Callable[..., Array]
 Polynomial = tuple[float, ...]
@@ -20,11 +22,14 @@ def elementwise(formula: Formula, native: bool = False) -> Formula:
 
     Arguments broadcast; the result has their common dtype, float32 or float64. float32 is
     computed in float64 and rounded once, unless the formula is `native` and takes either dtype.
-    The formula must not write into its arguments.
+    The formula must not write into its arguments; it takes the scalars of a program as well.
     """
 
     @wraps(formula)
     def kernel(*arguments: Array) -> Array:
+        if scalars.is_scalar(arguments[0]):
+            wide = arguments if native else [a.astype(np.float64) for a in arguments]
+            return formula(*wide).astype(arguments[0].dtype)
         dtype = np.result_type(*arguments)
         compute = dtype if native else np.float64
         if len(arguments) == 1:
@@ -46,6 +51,8 @@ def elementwise(formula: Formula, native: bool = False) -> Formula:
 
 def polynomial(coefficients: Polynomial, t: Array) -> Array:
     """Horner's rule, highest power first."""
+    if scalars.is_scalar(t):
+        return scalars.horner(coefficients, t)
     first, *middle, last = coefficients
     y = first * t
     for c in middle:
@@ -68,6 +75,8 @@ def piecewise(arguments: tuple[Array, ...], *pieces: tuple[NDArray[np.bool_], Fo
 
     The conditions must exclude each other.
     """
+    if scalars.is_scalar(arguments[0]):
+        return scalars.piecewise(arguments, pieces)
     out = np.full_like(arguments[0], np.nan)
     for condition, formula in pieces:
         index = np.flatnonzero(condition)

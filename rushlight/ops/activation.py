@@ -16,7 +16,6 @@ from rushlight.kernels.activation import elu
 from rushlight.kernels.row_sums import total
 from rushlight.kernels.select import at_least, choose
 from rushlight.ops.base import (
-    Op,
     alias,
     axis,
     check_writable,
@@ -27,7 +26,7 @@ from rushlight.ops.base import (
     registry,
 )
 from rushlight.ops.elementwise import Formula, cleared, masked
-from rushlight.ops.families import Unary, conjugate
+from rushlight.ops.families import Pointwise, Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor, wrap
 
@@ -44,7 +43,7 @@ NOT_FOR_INTEGERS = Fails(
 ERRORS = [NOT_A_TENSOR, NOT_FOR_INTEGERS]
 
 
-class Tie(Op):
+class Tie(Pointwise):
     """``g``, with a derivative by ``x`` that is zero everywhere.
 
     The slope of a piecewise linear function depends on ``x``, if only at its kinks: so it is
@@ -129,6 +128,9 @@ class Sigmoid(Unary):
         np.add(y, ONE[x.dtype], y)
         return np.reciprocal(y, y)
 
+    def emit(self, b, x):
+        return b.sigmoid(x)
+
     def vjp(self, g, y, _x):
         return g * conjugate((1 - y) * y)
 
@@ -168,6 +170,7 @@ class Softmax(Formula):
 
     kinds = "f"
     inplace = False
+    emit: Any = None
     samples = [S(T(3, 4), 1), S(T(2, 3, 4), dim=-2), S(T(), 0), S(T(0, 3), 1), S(T(2, 0), 1)]
     errors = [
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),
@@ -196,6 +199,7 @@ class LogSoftmax(Formula):
 
     kinds = "f"
     inplace = False
+    emit: Any = None
     samples = [S(T(3, 4), 1), S(T(2, 3, 4), dim=-2), S(T(), 0), S(T(0, 3), 1), S(T(2, 0), 1)]
     errors = [
         Fails(IndexError, r"range of \[-2, 1\], but got 2", T(3, 4), 2),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.kernels import scalars
 from rushlight.ops.base import composite, into, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, TensorPair, common_dtype, zero
 from rushlight.ops.families import Binary, Unary, conjugate, operand_error
@@ -273,10 +274,20 @@ class Divider(Binary, abstract=True):
 
         def nonzero(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             if not b.all():
-                raise RuntimeError(f"ZeroDivisionError: {self.name} of integers by zero")
+                raise self.by_zero()
             return eager(a, b)
 
         return nonzero
+
+    def by_zero(self, position: int = 0) -> RuntimeError:
+        return RuntimeError(f"ZeroDivisionError: {self.name} of integers by zero")
+
+    def emit(self, b, x, y):
+        if not x.is_float and not (y.op == "constant" and y.data):
+            zero = y.eq(0)
+            fault = b.checked(zero.cast("index"), 1, self.by_zero)  # 0, or the end of the program
+            y = b.where(zero, 1, y) + fault.cast(y.kind)
+        return scalars.run(b, self.eager, (x, y))
 
 
 BY_ZERO = (
@@ -539,6 +550,7 @@ class Gcd(TensorPair):
 
     kinds = "i"
     differentiable = False
+    library = "Euclid's algorithm takes as many steps as the numbers need"
     samples = INTEGERS
     errors = NO_INTEGERS
     eager = np.gcd
@@ -553,6 +565,7 @@ class Lcm(TensorPair):
 
     kinds = "i"
     differentiable = False
+    library = "Euclid's algorithm takes as many steps as the numbers need"
     samples = INTEGERS
     errors = NO_INTEGERS
     eager = np.lcm

@@ -147,6 +147,7 @@ class SphericalBesselJ0(Bessel):
 class Polynomial(SpecialPair, abstract=True):
     """A polynomial of degree n in x: n and x may be tensors or numbers."""
 
+    library = "its recurrence is as long as the largest degree"
     samples = [
         S(T(3, 4, low=-1, high=1, grad=False), T(4, low=0, high=6, grad=False)),
         S(T(3, 4, low=-1, high=1, grad=False), 3),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from rushlight.ops.base import Op, composite, need_tensor, registry
+from rushlight.ops.base import composite, need_tensor, registry
 from rushlight.ops.elementwise import mismatch, same_dtype
-from rushlight.ops.families import Binary, Compare, operand_error
+from rushlight.ops.families import Binary, Compare, Pointwise, operand_error
 from rushlight.ops.samples import Fails, S, T, binary_samples
 from rushlight.tensor import Tensor, install, wrap
 
@@ -113,7 +114,7 @@ class Ge(Relation):
     eager = np.greater_equal
 
 
-class Isclose(Op):
+class Isclose(Pointwise):
     """Where ``|input - other| <= atol + rtol * |other|``.
 
     >>> rl.isclose(rl.tensor([1.0, 2.0]), rl.tensor([1.0, 2.1]))
@@ -160,6 +161,15 @@ class Isclose(Op):
             close |= np.isnan(a) & np.isnan(b)
         distance = np.abs(a - b)
         return close | (np.isfinite(distance) & (distance <= atol + np.abs(rtol * b)))
+
+    def emit(self, b, x, y, *, rtol, atol, equal_nan):
+        if not x.is_float:
+            x, y = x.cast("f64"), y.cast("f64")
+        close = x.eq(y)
+        if equal_nan:
+            close = close | (b.isnan(x) & b.isnan(y))
+        distance = abs(x - y)
+        return close | ((distance < math.inf) & (distance <= abs(y * rtol) + atol))
 
 
 @composite(

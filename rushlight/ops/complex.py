@@ -18,11 +18,13 @@ from rushlight.tensor import Tensor, install
 
 COMPLEX = T(3, 4, dtype=dtypes.complex128)
 NOT_A_TENSOR = Fails(TypeError, "must be Tensor, not list", [1j])
+NO_KIND = "programs have no complex scalars"
 
 
 class RealPart(View):
     """The real parts of a complex tensor."""
 
+    library = NO_KIND
     function = method = False
 
     def check(self, input):
@@ -38,6 +40,7 @@ class RealPart(View):
 class ImagPart(View):
     """The imaginary parts of a complex tensor."""
 
+    library = NO_KIND
     function = method = False
 
     def check(self, input):
@@ -205,6 +208,7 @@ class Complex(Op):
     tensor([1.+3.j, 2.+4.j])
     """
 
+    library = NO_KIND
     method = False
     samples = [S(T(3, 4, dtype=dtypes.float64), T(4, dtype=dtypes.float64))]
     errors = [
@@ -277,6 +281,7 @@ class ViewAsReal(View):
             [0., 3.]])
     """
 
+    library = NO_KIND
     method = False
     samples = [S(COMPLEX), S(T(dtype=dtypes.complex128))]
     errors = [Fails(RuntimeError, "only supported for complex", T(2, dtype=dtypes.float32))]
@@ -301,6 +306,7 @@ class ViewAsComplex(View):
     tensor([1.+2.j, 0.+3.j])
     """
 
+    library = NO_KIND
     method = False
     samples = [S(T(3, 2, dtype=dtypes.float64)), S(T(1, 2, dtype=dtypes.float64))]
     errors = [

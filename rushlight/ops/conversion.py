@@ -11,6 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.device import device, require
+from rushlight.kernels import scalars
 from rushlight.kernels.casting import cast as cast_array
 from rushlight.layouts import (
     arranged,
@@ -20,13 +21,14 @@ from rushlight.layouts import (
     order_of,
     preserve_format,
 )
-from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.base import composite, need_tensor, ops, registry
+from rushlight.ops.families import Pointwise
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, install
 from rushlight.typed import TypedTensor, dtype_of_type, name_of_type
 
 
-class ToCopy(Op):
+class ToCopy(Pointwise):
     """The elements converted to another dtype, as a new tensor.
 
     Floats become integers by dropping their fraction. NaN, infinities and numbers out of the
@@ -44,6 +46,18 @@ class ToCopy(Op):
     def eager(self, x, *, dtype):
         return cast_array(x, dtype.numpy)
 
+    def emit(self, b, x, *, dtype):
+        kind = scalars.KIND.get(dtype.numpy, "f32")  # a half type, to which the caller rounds
+        if not x.is_float or kind[0] not in "iu":
+            return x.cast(kind)
+        if kind == "u64":
+            large = x >= 2.0**63
+            low = b.where(large, x - 2.0**63, x).cast("i64").cast(kind)
+            return low + b.where(large, b.constant(1 << 63, kind), 0)
+        # As the processor converts: by way of a signed integer that holds all of the result's.
+        way = "i32" if kind in ("i8", "i16", "u16", "i32") else "i64"
+        return x.cast(way).cast(kind)
+
     def vjp(self, g, _y, _x, *, dtype):
         return g
 
@@ -51,7 +65,7 @@ class ToCopy(Op):
 cast = registry["cast"].call
 
 
-class Clone(Op):
+class Clone(Pointwise):
     """A copy with memory of its own, by default with the dimensions in the same order in memory.
 
     >>> rl.tensor([1.0, 2.0]).clone()
@@ -74,6 +88,9 @@ class Clone(Op):
 
     def eager(self, x, *, order):
         return x.copy() if order is None else arranged(x.transpose(order).copy(), order)
+
+    def emit(self, b, x, *, order):
+        return x
 
     def vjp(self, g, _y, _x, *, order):
         return g

@@ -39,7 +39,6 @@ from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new, wrap
 ndarray = np.ndarray
 array, asarray = np.array, np.asarray
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-HALF = ("f16", "bf16")  # what programs call the half types
 NEITHER = (None, None)
 NUMBER = (int, float, complex, np.number, np.bool_)
 CATEGORY = {"b": dtypes.BOOL, "i": dtypes.INT, "f": dtypes.FLOAT, "c": dtypes.COMPLEX}
@@ -87,8 +86,7 @@ class Pointwise(Op, abstract=True):
 
     def at(self, b: Any, i: Sequence[Any], *operands: Any, **attrs: Any) -> Any:
         """The element at ``i``; half types are computed in float32, as by :func:`half`."""
-        xs = [x.broadcast(i) for x in operands]
-        return self.emit(b, *[x.cast("f32") if x.kind in HALF else x for x in xs], **attrs)
+        return self.emit(b, *[scalars.wide(x.broadcast(i)) for x in operands], **attrs)
 
 
 class Elementwise(Pointwise, abstract=True):
@@ -96,6 +94,7 @@ class Elementwise(Pointwise, abstract=True):
 
     kinds: str = "bifc"  # the categories of dtype it takes: bool, int, float, complex
     floats: bool = False  # integers and bools are taken as the default floating-point type
+    kernels: Kernels
 
     def kernel(self, numpy_dtype: np.dtype) -> Callable[..., Any]:
         """The kernel for operands of this dtype: casts where the op or a half type needs it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
 from rushlight.ops.elementwise import Formula, TensorPair, cleared, masked, zero
-from rushlight.ops.families import Binary, Unary
+from rushlight.ops.families import Binary, Pointwise, Unary
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
 from rushlight.tensor import Tensor
@@ -218,7 +219,7 @@ class Nextafter(TensorPair):
         return zero(g)
 
 
-class Heaviside(Op):
+class Heaviside(Pointwise):
     """The step function: 0 below zero, 1 above it, and ``values`` at zero.
 
     >>> rl.heaviside(rl.tensor([-1.0, 0.0, 2.0]), rl.tensor([0.5]))
@@ -274,6 +275,18 @@ class Frexp(Op):
         wide = x.astype(np.float32) if x.dtype in dtypes.HALF else x
         mantissa, exponent = np.frexp(wide)
         return np.asarray(mantissa).astype(x.dtype, copy=False), np.asarray(exponent)
+
+    def at(self, b, i, x):
+        v = x.broadcast(i)
+        kind, width, bias = ("f64", 52, 1022) if x.kind == "f64" else ("f32", 23, 126)
+        v = v.cast(kind)
+        tiny = abs(v) < 2.0 ** (1 - bias)  # denormal: multiplied by 2 ** width first
+        bits = b.where(tiny, v * 2.0**width, v).bits(f"i{kind[1:]}")
+        mask = ((2 << bias.bit_length()) - 1) << width
+        exponent = ((bits & mask) >> width) - bias - b.where(tiny, b.constant(width, bits.kind), 0)
+        mantissa = ((bits & ~mask) | (bias << width)).bits(kind)
+        plain = v.ne(0) & (abs(v) < math.inf)
+        return b.where(plain, mantissa, v), b.where(plain, exponent, 0).cast("i32")
 
     def vjp(self, g, y, _x):
         return g * (-y[1]).to(g.dtype).exp2()

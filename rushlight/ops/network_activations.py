@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels import activation as kernels
+from rushlight.kernels import scalars, tables
 from rushlight.kernels.select import between, choose
 from rushlight.layouts import contiguous_format
 from rushlight.ops import inplace as in_place_functions  # noqa: F401 - relu_, selu_, …
@@ -278,6 +279,11 @@ class NormalCdf(Unary):
     def eager(self, x):
         return kernels.normal_cdf(x)
 
+    def emit(self, b, x):
+        if x.kind == "f64":
+            return super().emit(b, x)
+        return b.sigmoid(x * scalars.polynomial(b, tables.NDTR_SINGLE, x * x))
+
     def vjp(self, g, _y, x):
         return g * (math.sqrt(0.5 / math.pi) * (x * x * -0.5).exp())
 
@@ -337,7 +343,7 @@ class Softplus(Formula):
     def eager(self, x, *, beta, threshold):
         beta = x.dtype.type(beta)
         z = x * beta
-        return choose(z > threshold, x, np.asarray(kernels.softplus(z) / beta))
+        return choose(z > threshold, x, kernels.softplus(z) / beta)
 
     def vjp(self, g, _y, x, *, beta, threshold):
         z = x * beta

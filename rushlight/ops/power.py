@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.kernels import scalars
 from rushlight.ops.base import composite, into, ops, registry
 from rushlight.ops.elementwise import Named, TensorPair, cleared, common_dtype, zero
 from rushlight.ops.families import Binary, Unary, conjugate, operand_error
@@ -107,6 +108,11 @@ class Pow(Named):
             )
         return super().detour(a, b)
 
+    def emit(self, b, x, y):
+        if x.is_float and y.op == "constant" and y.data in SIMPLE_POWERS:
+            return scalars.run(b, SIMPLE_POWERS[y.data], (x,))
+        return scalars.run(b, whole_power if x.kind[0] == "i" else np.power, (x, y))
+
     def eager(self, a, b):
         if b.ndim == 0:
             simple = SIMPLE_POWERS.get(b.item())
@@ -133,8 +139,13 @@ registry["square"].node = registry["pow"].node
 
 def integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a to the b; negative exponents give 0, except those of 1 and -1."""
+    return whole_power(a, b) if (b < 0).any() else np.power(a, b)
+
+
+def whole_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """:func:`integer_power` of any exponents."""
     y = np.power(a, np.abs(b))
-    return np.where((b >= 0) | (np.abs(a) == 1), y, y.dtype.type(0)) if (b < 0).any() else y
+    return np.where((b >= 0) | (np.abs(a) == 1), y, y.dtype.type(0))
 
 
 @composite(
@@ -201,6 +212,9 @@ class Rsqrt(Unary):
 
     def eager(self, x):
         return np.reciprocal(np.sqrt(x))
+
+    def emit(self, b, x):
+        return b.rsqrt(x)
 
     def vjp(self, g, y, _x):
         return -0.5 * g * conjugate(y * y * y)

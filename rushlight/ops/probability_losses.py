@@ -9,10 +9,12 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels.activation import log1p_fraction
+from rushlight.kernels.scalars import wide
 from rushlight.kernels.select import at_least, at_most
 from rushlight.kernels.summation import add_up
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, common_dtype
+from rushlight.ops.families import Pointwise
 from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced, warn
 from rushlight.ops.network_activations import logsigmoid
 from rushlight.ops.samples import Fails, S, T
@@ -48,6 +50,19 @@ class LogisticLoss(Op):
         slope *= share
         return add_up(losses) * x.dtype.type(share), slope
 
+    def at(self, b, i, x, t, *, share):
+        def loss(*k):
+            v = wide(x[k])
+            return b.log1p(b.exp(-abs(v))) + ((1 - wide(t[k])) * v - b.min(v, 0))
+
+        slope = b.sigmoid(wide(x[i])) - wide(t[i]) if len(i) == x.ndim else None
+        if share is None:
+            return loss(*i), slope
+        return None if i else b.sum(x.shape, loss) * share, slope and slope * share
+
+    def folded(self, attrs, x, t):
+        return () if attrs["share"] is None else tuple(range(len(x)))
+
     def vjp_x(self, g, y, x, t, *, share):
         return logistic_slope(g, y[1], x, t, 1 if share is None else share)
 
@@ -55,7 +70,7 @@ class LogisticLoss(Op):
         return -g * x if share is None else x * (g * -share)
 
 
-class LogisticSlope(Op):
+class LogisticSlope(Pointwise):
     """The gradient of :class:`LogisticLoss`: ``g`` times the slope, (sigmoid(x) - t) · share."""
 
     function = method = False

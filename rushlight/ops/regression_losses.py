@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.kernels.scalars import wide
 from rushlight.kernels.select import between
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, common_dtype
@@ -121,6 +122,17 @@ class SquaredError(Op):
         y = d @ d
         return (y / d.dtype.type(d.size) if mean else y).astype(kind, copy=False)
 
+    def at(self, b, i, x, t, *, mean):
+        def square(*k):
+            d = wide(x[k]) - wide(t[k])
+            return d * d
+
+        total = b.sum(x.shape, square)
+        return total / math.prod(x.shape) if mean else total
+
+    def folded(self, attrs, x, t):
+        return tuple(range(len(x)))
+
     def vjp_x(self, g, _y, x, t, *, mean):
         d = x - t
         return d * (g * (2 / max(d.numel(), 1) if mean else 2))
@@ -181,7 +193,7 @@ class HuberError(Formula):
         return (x, t), {"delta": delta}
 
     def eager(self, x, t, *, delta):
-        d = np.asarray(x - t)
+        d = x - t
         limit = np.array(delta, d.dtype)
         c = between(d, -limit, limit)
         d -= c / 2

@@ -33,6 +33,9 @@ class Erf(Special):
     samples = unary_samples()
     eager = staticmethod(kernels.erf)
 
+    def emit(self, b, x):
+        return b.erf(x)
+
     def vjp(self, g, _y, x):
         return g * (-x * x).exp() * (2 / ROOT_PI)
 
@@ -46,6 +49,9 @@ class Erfc(Special):
 
     samples = unary_samples()
     eager = staticmethod(kernels.erfc)
+
+    def emit(self, b, x):
+        return b.erfc(x)
 
     def vjp(self, g, _y, x):
         return g * (-x * x).exp() * (-2 / ROOT_PI)
@@ -76,6 +82,9 @@ class Lgamma(Special):
     samples = unary_samples(0.3, 4)
     eager = staticmethod(kernels.lgamma)
 
+    def emit(self, b, x):
+        return b.lgamma(x)
+
     def vjp(self, g, _y, x):
         return g * x.digamma()
 
@@ -89,6 +98,9 @@ class Digamma(Special):
 
     samples = unary_samples(0.3, 4)
     eager = staticmethod(kernels.digamma)
+
+    def emit(self, b, x):
+        return b.digamma(x)
 
     def vjp(self, g, _y, x):
         return g * ops.polygamma(1, x)
@@ -163,6 +175,7 @@ class Igamma(TensorPair):
     """
 
     kinds = "f"
+    library = "its series have as many terms as the arguments need"
     samples = [S(T(3, 4, low=0.5, high=3, grad=False), T(4, low=0.5, high=3))]
     eager = staticmethod(kernels.igamma)
 
@@ -181,6 +194,7 @@ class Igammac(TensorPair):
     """
 
     kinds = "f"
+    library = "its series have as many terms as the arguments need"
     samples = [S(T(3, 4, low=0.5, high=3, grad=False), T(4, low=0.5, high=3))]
     eager = staticmethod(kernels.igammac)
 

@@ -1,0 +1,305 @@
+"""The scalars of a program with the face of 0-d arrays, so that NumPy kernels run on them.
+
+A kernel of ufuncs, operators and ``np.where`` needs no second formula for generated code: run on
+scalars it says, in the words of a builder, what it computes on arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+NUMPY = {
+    "b1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32), "i64": np.dtype(np.int64), "u8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16), "u32": np.dtype(np.uint32), "u64": np.dtype(np.uint64),
+    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+}  # fmt: skip
+"""The kinds of scalars that are computed with, as dtypes."""
+KIND = {dtype: kind for kind, dtype in NUMPY.items()}
+LOG_2 = math.log(2)
+
+
+def run(b: Any, kernel: Callable[..., Any], values: Sequence[Any], **attrs: Any) -> Any:
+    """What ``kernel`` computes, as a value of the builder ``b``."""
+    return kernel(*[Scalar(b, value) for value in values], **attrs).value
+
+
+def wide(x: Any) -> Any:
+    """A value; one of a half type in float32, in which it is computed with."""
+    return x.cast("f32") if x.kind in ("f16", "bf16") else x
+
+
+class Scalar(NDArrayOperatorsMixin):
+    """A value of the builder ``b``; a kernel may write to it as to an array (``+=``, ``out=``)."""
+
+    __slots__ = ("b", "value")
+
+    ndim, size = 0, 1
+    shape: tuple[int, ...] = ()
+
+    def __init__(self, b: Any, value: Any) -> None:
+        self.b, self.value = b, value
+
+    def __bool__(self) -> bool:
+        raise TypeError("the kernel branches on a value: its op needs an emit rule of its own")
+
+    @property
+    def dtype(self) -> np.dtype:
+        return NUMPY[self.value.kind]
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def copy(self) -> Scalar:
+        return Scalar(self.b, self.value)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Scalar:
+        return Scalar(self.b, self.value.cast(KIND[np.dtype(dtype)]))
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
+    ) -> Any:
+        rule = UFUNCS.get(ufunc)
+        if rule is None or method != "__call__" or options:
+            return NotImplemented
+        value = rule(self.b, *alike(self.b, inputs))
+        if out is None:
+            return Scalar(self.b, value)
+        (target,) = out
+        target.value = value.cast(target.value.kind)
+        return target
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        rule = FUNCTIONS.get(function)
+        return NotImplemented if rule is None else Scalar(self.b, rule(self.b, *args, **options))
+
+
+NUMBERS = frozenset((bool, int, float))  # Python's own: they take the dtype beside them
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a kernel is run to be written down."""
+    return isinstance(x, Scalar)
+
+
+def alike(b: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Scalars, arrays and numbers as values of one kind, by NumPy's promotion."""
+    kind = KIND[np.result_type(*[x if type(x) in NUMBERS else x.dtype for x in inputs])]
+    return [
+        x.value.cast(kind) if isinstance(x, Scalar) else b.constant(np.asarray(x).item(), kind)
+        for x in inputs
+    ]
+
+
+def polynomial(b: Any, coefficients: Sequence[float], t: Any) -> Any:
+    """Horner's rule, highest power first, each step rounded once."""
+    first, *rest = coefficients
+    y: Any = b.constant(first, t.kind)
+    for c in rest:
+        y = b.fma(y, t, c)
+    return y
+
+
+def horner(coefficients: Sequence[float], t: Any) -> Any:
+    """:func:`polynomial` of a scalar."""
+    return Scalar(t.b, polynomial(t.b, coefficients, t.value))
+
+
+def piecewise(arguments: Any, pieces: Sequence[tuple[Any, Callable[..., Any]]]) -> Any:
+    """Each formula where its condition holds, NaN where none does; all are computed."""
+    y: Any = np.full_like(arguments[0], math.nan)
+    for condition, formula in reversed(pieces):
+        y = np.where(condition, formula(*[a.copy() for a in arguments]), y)
+    return y
+
+
+def is_signed(x: Any) -> bool:
+    return x.kind.startswith("i")
+
+
+def math_function(name: str) -> Callable[..., Any]:
+    return lambda b, *xs: b.call(name, *xs)
+
+
+def unary(name: str) -> Callable[..., Any]:
+    return lambda b, x: b.unary(name, x)
+
+
+def binary(name: str, of_bools: str | None = None) -> Callable[..., Any]:
+    return lambda b, x, y: b.binary(of_bools if of_bools and x.kind == "b1" else name, x, y)
+
+
+def relation(name: str) -> Callable[..., Any]:
+    def rule(b: Any, x: Any, y: Any) -> Any:
+        if x.kind == "b1":
+            x, y = x.cast("u8"), y.cast("u8")
+        return b.binary(name, x, y)
+
+    return rule
+
+
+def logical(name: str) -> Callable[..., Any]:
+    return lambda b, x, y: b.binary(name, x.cast("b1"), y.cast("b1"))
+
+
+def rounding(name: str) -> Callable[..., Any]:
+    return lambda b, x: b.unary(name, x) if x.is_float else x
+
+
+def classified(b: Any, x: Any, relation: str, others: bool) -> Any:
+    """How |x| relates to infinity; ``others``, what is said of integers."""
+    if not x.is_float:
+        return b.constant(others, "b1")
+    return b.binary(relation, b.unary("abs", x), math.inf)
+
+
+def isnan(b: Any, x: Any) -> Any:
+    return b.isnan(x) if x.is_float else b.constant(False, "b1")
+
+
+def absolute(b: Any, x: Any) -> Any:
+    return b.unary("abs", x) if x.is_float or is_signed(x) else x
+
+
+def signbit(b: Any, x: Any) -> Any:
+    return (x.bits(f"i{x.kind[1:]}") if x.is_float else x) < 0
+
+
+def power(b: Any, x: Any, y: Any) -> Any:
+    """x to the y; integers to exponents that are not negative."""
+    if x.is_float:
+        return x * x if y.op == "constant" and y.data == 2 else b.pow(x, y)
+    bits = NUMPY[y.kind].itemsize * 8 - is_signed(y)
+    result: Any = b.constant(1, x.kind)
+    for k in range(y.data.bit_length() if y.op == "constant" else bits):
+        result = b.where(((y >> k) & 1).ne(0), result * x, result)
+        x = x * x
+    return result
+
+
+def quotient(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """The quotient of integers towards zero and the remainder; y is not zero."""
+    if not is_signed(y) or (y.op == "constant" and y.data != -1):
+        return b.binary("idiv", x, y), b.binary("irem", x, y)
+    inverse = y.eq(-1)  # the least integer / -1 overflows, which the processor refuses
+    y = b.where(inverse, 1, y)
+    return b.where(inverse, -x, b.binary("idiv", x, y)), b.binary("irem", x, y)
+
+
+def astray(x: Any, y: Any) -> Any:
+    """Whether a remainder x is not zero and has not the sign of the divisor y."""
+    return x.ne(0) & ((x < 0) ^ (y < 0))
+
+
+def fmod(b: Any, x: Any, y: Any) -> Any:
+    return b.fmod(x, y) if x.is_float else quotient(b, x, y)[1]
+
+
+def remainder(b: Any, x: Any, y: Any) -> Any:
+    r = fmod(b, x, y)
+    if x.is_float:
+        near = b.where(astray(r, y), r + y, b.where(r.eq(0), b.binary("copysign", r, y), r))
+        return b.where(y.eq(0), r, near)
+    return b.where(astray(r, y), r + y, r) if is_signed(x) else r
+
+
+def floor_divide(b: Any, x: Any, y: Any) -> Any:
+    if not x.is_float:
+        q, r = quotient(b, x, y)
+        return q - astray(r, y).cast(x.kind) if is_signed(x) else q
+    r = b.fmod(x, y)
+    q = (x - r) / y
+    q = b.where(astray(r, y), q - 1, q)
+    low = b.unary("floor", q)
+    low = b.where(q - low > 0.5, low + 1, low)
+    exact = x / y
+    low = b.where(q.eq(0), b.binary("copysign", b.constant(0, x.kind), exact), low)
+    return b.where(y.eq(0), exact, low)
+
+
+def extreme(name: str, of_bools: str) -> Callable[..., Any]:
+    """The larger or smaller of two; a NaN loses to a number."""
+
+    def rule(b: Any, x: Any, y: Any) -> Any:
+        if not x.is_float:
+            return b.binary(of_bools if x.kind == "b1" else name, x, y)
+        return b.where(b.isnan(x), y, b.where(b.isnan(y), x, b.binary(name, x, y)))
+
+    return rule
+
+
+def logaddexp(b: Any, x: Any, y: Any, exp: str = "exp", scale: float = 1.0) -> Any:
+    """The larger plus log(1 + exp(-distance)) · scale; equal infinities have no distance."""
+    small = b.call(exp, -b.unary("abs", x - y))
+    apart = b.max(x, y) + b.log1p(small) * scale
+    return b.where(x.eq(y), x + LOG_2 * scale, apart)
+
+
+def nextafter(b: Any, x: Any, y: Any) -> Any:
+    """One step in the order of the bits, which is that of the magnitudes."""
+    bits = x.bits(f"i{x.kind[1:]}")
+    step = b.where((x < y) ^ (x < 0), bits + 1, bits - 1).bits(x.kind)
+    least = b.constant(1, bits.kind).bits(x.kind)
+    step = b.where(x.eq(0), b.binary("copysign", least, y), step)
+    return b.where(x.eq(y), y, b.where(b.isnan(x) | b.isnan(y), x + y, step))
+
+
+UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: binary("add", "or"), np.subtract: binary("sub"), np.multiply: binary("mul", "and"),
+    np.true_divide: binary("div"), np.floor_divide: floor_divide, np.remainder: remainder,
+    np.fmod: fmod, np.power: power, np.negative: unary("neg"), np.positive: lambda b, x: x,
+    np.absolute: absolute, np.square: lambda b, x: x * x, np.reciprocal: lambda b, x: 1 / x,
+    np.sqrt: unary("sqrt"), np.floor: rounding("floor"), np.ceil: rounding("ceil"),
+    np.trunc: rounding("trunc"), np.rint: rounding("rint"), np.conjugate: lambda b, x: x,
+    np.maximum: binary("max", "or"), np.minimum: binary("min", "and"),
+    np.fmax: extreme("max", "or"), np.fmin: extreme("min", "and"),
+    np.equal: relation("eq"), np.not_equal: relation("ne"), np.less: relation("lt"),
+    np.less_equal: relation("le"), np.greater: relation("gt"), np.greater_equal: relation("ge"),
+    np.bitwise_and: binary("and"), np.bitwise_or: binary("or"), np.bitwise_xor: binary("xor"),
+    np.invert: unary("not"), np.left_shift: binary("shl"), np.right_shift: binary("shr"),
+    np.logical_and: logical("and"), np.logical_or: logical("or"), np.logical_xor: logical("xor"),
+    np.logical_not: lambda b, x: ~x.cast("b1"), np.isnan: isnan,
+    np.isinf: functools.partial(classified, relation="eq", others=False),
+    np.isfinite: functools.partial(classified, relation="lt", others=True),
+    np.signbit: signbit, np.copysign: binary("copysign"), np.nextafter: nextafter,
+    np.logaddexp: logaddexp,
+    np.logaddexp2: functools.partial(logaddexp, exp="exp2", scale=1 / LOG_2),
+    np.exp: math_function("exp"), np.exp2: math_function("exp2"),
+    np.expm1: math_function("expm1"), np.log: math_function("log"), np.log2: math_function("log2"),
+    np.log10: math_function("log10"), np.log1p: math_function("log1p"),
+    np.sin: math_function("sin"), np.cos: math_function("cos"), np.tan: math_function("tan"),
+    np.arcsin: math_function("asin"), np.arccos: math_function("acos"),
+    np.arctan: math_function("atan"), np.arctan2: math_function("atan2"),
+    np.sinh: math_function("sinh"), np.cosh: math_function("cosh"),
+    np.tanh: math_function("tanh"), np.arcsinh: math_function("asinh"),
+    np.arccosh: math_function("acosh"), np.arctanh: math_function("atanh"),
+    np.hypot: math_function("hypot"),
+}  # fmt: skip
+"""What each ufunc is in the builder's words."""
+
+
+def where(b: Any, condition: Scalar, x: Any, y: Any) -> Any:
+    return b.where(condition.value.cast("b1"), *alike(b, (x, y)))
+
+
+def nan_to_num(b: Any, x: Scalar, *, nan: float, posinf: float, neginf: float) -> Any:
+    v = x.value
+    finite = b.where(v.eq(math.inf), posinf, b.where(v.eq(-math.inf), neginf, v))
+    return b.where(b.isnan(v), nan, finite)
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: where,
+    np.nan_to_num: nan_to_num,
+    np.full_like: lambda b, x, number: b.constant(number, x.value.kind),
+    np.isreal: lambda b, x: b.constant(True, "b1"),
+    np.copy: lambda b, x: x.value,
+}
+"""The functions that are no ufuncs."""

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
 import struct
@@ -20,8 +21,8 @@ from rushlight.version import __version__
 
 MAGIC, VERSION = b"rushcode", 1
 HEADER = struct.Struct("<8sIQ32s32s")  # magic, version, length of the payload, key, checksum
-BESIDE = ".saving"  # how the name of an entry ends that is still being written
-ABANDONED = 3600.0  # seconds after which such a file is nobody's
+NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{12}\.saving)?")  # of an entry, or one being written
+ABANDONED = 3600.0  # seconds after which a file that is being written is nobody's
 
 
 def key_of(*parts: object) -> str:
@@ -121,7 +122,7 @@ class Cache:
     def put(self, key: str, data: bytes) -> None:
         """Keeps the bytes, in full or not at all."""
         path = os.path.join(self.directory, key)
-        beside = f"{path}.{secrets.token_hex(6)}{BESIDE}"
+        beside = f"{path}.{secrets.token_hex(6)}.saving"
         if HEADER.size + len(data) > self.limit:
             return
         with contextlib.suppress(OSError):
@@ -139,13 +140,17 @@ class Cache:
     def prune(self) -> None:
         """Drops the entries used longest ago until the rest is within the limit."""
         entries = []
-        for file in os.scandir(self.directory):
-            with contextlib.suppress(OSError):
-                found = file.stat(follow_symlinks=False)
-                if not file.name.endswith(BESIDE):
-                    entries.append(Entry(found.st_mtime, found.st_size, file.path))
-                elif found.st_mtime < time.time() - ABANDONED:
-                    os.unlink(file.path)
+        with os.scandir(self.directory) as files:
+            for file in files:
+                name = NAME.fullmatch(file.name)
+                if name is None or not file.is_file(follow_symlinks=False):
+                    continue  # the folder may hold what is not ours to drop
+                with contextlib.suppress(OSError):
+                    found = file.stat(follow_symlinks=False)
+                    if name[1] is None:
+                        entries.append(Entry(found.st_mtime, found.st_size, file.path))
+                    elif found.st_mtime < time.time() - ABANDONED:
+                        os.unlink(file.path)
         excess = sum(entry.size for entry in entries) - self.limit
         if excess <= 0:
             return

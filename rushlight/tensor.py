@@ -191,7 +191,7 @@ class Tensor:
                     f"expected {self.dtype}"
                 )
         if local.state.trace is not None:
-            local.state.trace.touch(self)
+            local.state.trace.set_gradient(self)
         self._grad = value
 
     @grad.deleter

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.generator import Generator
 from rushlight.graph.attributes import DTYPES, arguments, literal, parse_literal
 from rushlight.ops.base import Op, registry
 
@@ -279,8 +280,8 @@ def check(graph: Graph) -> None:
     """An error unless every node depends on earlier ones only and writes fit their targets."""
     known = set(graph.nodes())
     for target, value in graph.writes:
-        if target not in graph.captured or value not in known:
-            raise TypeError(f"{target} is written to, but is not captured")
+        if target not in (*graph.inputs, *graph.captured) or value not in known:
+            raise TypeError(f"{target} is written to, but is not from outside")
         if target.type != value.type:
             raise TypeError(f"a value {value.type} is written to a captured {target.type}")
     for node in known:
@@ -311,5 +312,15 @@ def compute(node: Node, arrays: Sequence[Any]) -> Any:
         return node.attrs["value"]
     if node.op is ITEM:
         return arrays[0][node.attrs["index"]]
+    if "generator" in node.attrs:
+        return drawn(node, arrays)
     y = node.op.compute(arrays, node.attrs)
     return tuple([np.asarray(part) for part in y]) if isinstance(y, tuple) else np.asarray(y)
+
+
+def drawn(node: Node, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """The results of a random node, and the state of its generator afterwards."""
+    generator = Generator().set_state(arrays[0])
+    y = node.op.compute(arrays[1:], {**node.attrs, "generator": generator})
+    several = y if isinstance(y, tuple) else (y,)
+    return (*[np.asarray(part) for part in several], generator.get_state())

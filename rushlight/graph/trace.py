@@ -7,9 +7,9 @@ The effects become *writes* of the graph. See ``docs/design/static-graph.md``.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from rushlight.autograd.tape import Node as TapeNode
 from rushlight.autograd.tape import steps
 from rushlight.errors import user_place
 from rushlight.generator import Generator
+from rushlight.graph.host import host
 from rushlight.graph.ir import CAPTURED, INPUT, Graph, Node, Source, TensorType, constant, item
 from rushlight.graph.ir import type_of
 from rushlight.ops.base import Op, registry
@@ -91,12 +92,13 @@ class Trace:
         self.counters: dict[Any, tuple[int, Any]] = {}
         self.grads_of: dict[int, Tensor] = {}  # gradient tensors that were there before, by id
         self.grads_read: dict[int, tuple[Tensor, Tensor | None]] = {}
+        self.grads_set: set[int] = set()
         self.cut: set[int] = set()  # tensors whose history lies outside
-        self.numbers: dict[int, Capture] = {}
-        self.decided: list[tuple[Callable[[], float], Any]] = []  # numbers that became constants
+        self.decided: list[tuple[Callable[[], Any], Any]] = []  # questions, and their answers
+        self.assigned: list[tuple[Any, Any, Tensor]] = []  # entries of dicts that are new tensors
         self.forward: Source | None = None  # whose gradient is being computed
         self.modules: list[str] = []
-        self.copies = itertools.count()
+        self.effects = Effects()
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Runs ``function`` with its ops handed to this trace; then restores what it changed."""
@@ -151,7 +153,7 @@ class Trace:
             node = Node(CAPTURED, (), {}, STATE)
             capture = Capture(node, None, generator=generator)
             self.captures.append(capture)
-            before, fresh = generator.get_state(), generator.is_fresh
+            before, fresh = Generator.get_state(generator), generator.is_fresh
             stream = self.streams[generator] = Stream(capture, node, before, fresh)
         y = self.compute(op, [example for _, example in pairs], attrs)
         several = y if isinstance(y, tuple) else (y,)
@@ -249,17 +251,18 @@ class Trace:
         t._array = symbol
         return t
 
-    def host(self, read: Callable[[], float], value: float) -> Tensor:
+    def host(self, read: Callable[[], float]) -> Tensor:
         """A number of the host program that may differ from call to call, as a 0-d tensor."""
-        array = np.array(value, np.float64)
+        array = np.array(read(), np.float64)
         symbol = Symbol(self, Node(CAPTURED, (), {}, type_of(array)), array)
         capture = Capture(symbol.node, symbol, number=read)
         self.captures.append(capture)
         self.by_symbol[symbol] = capture
-        t = object.__new__(Tensor)
-        t._array = symbol
-        self.numbers[id(symbol)] = capture
-        return t
+        return host(symbol, read, self.decide)
+
+    def decide(self, question: Callable[[], Any], answer: Any) -> None:
+        """The graph is right as long as ``question()`` is answered like this."""
+        self.decided.append((question, answer))
 
     def constant(self, array: np.ndarray) -> Symbol:
         """Elements that are written in the program."""
@@ -347,7 +350,7 @@ class Trace:
         symbol = self.symbol(t)
         capture = self.by_symbol.get(symbol)
         if capture is not None and capture.number is not None:
-            self.decided.append((capture.number, symbol.example.item()))
+            self.decide(capture.number, symbol.example.item())
             return symbol.example
         node = self.current(symbol)
         if node.op.name == "constant":
@@ -372,14 +375,17 @@ class Trace:
     def read_gradient(self, t: Tensor) -> Tensor | None:
         """``t._grad``, which becomes part of what the graph depends on."""
         g = t._grad
-        if id(t) not in self.kept or self.kept[id(t)][1].get("_grad") is g:
-            if id(t) not in self.grads_read and not isinstance(t._array, Symbol):
-                self.grads_read[id(t)] = (t, g)
-            elif isinstance(t._array, Symbol) and self.by_symbol.get(t._array) is not None:
-                self.grads_read.setdefault(id(t), (t, g))
+        inner = isinstance(t._array, Symbol) and t._array not in self.by_symbol
+        if id(t) not in self.grads_set and not inner:
+            self.grads_read[id(t)] = (t, g)
             if g is not None:
                 self.grads_of[id(g)] = t
         return g
+
+    def set_gradient(self, t: Tensor) -> None:
+        """``t._grad`` is about to be replaced: what it was before no longer matters."""
+        self.touch(t)
+        self.grads_set.add(id(t))
 
     def arrive(self, leaf: Tensor) -> None:
         """The gradient of ``leaf`` is about to be added to."""
@@ -389,7 +395,7 @@ class Trace:
                 "function: pass a detached tensor, or call backward() outside"
             )
         self.read_gradient(leaf)
-        self.touch(leaf)
+        self.set_gradient(leaf)
 
     def rebind(self, t: Tensor, value: Tensor) -> None:
         """``t.data = value``: t has other memory from now on, which here is a write."""
@@ -409,25 +415,50 @@ class Trace:
         source = self.source()
         return "an unknown line" if source is None else f"{source.file}:{source.line}"
 
+    def assign(self, entries: Any, key: Any, t: Tensor) -> None:
+        """``entries[key] = t`` shall happen at each call: how an optimizer's state begins."""
+        self.assigned.append((entries, key, t))
+        self.decide(lambda: key in entries, False)
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """A block that is not traced: what it does is done now, and not again at a call."""
+        state = local.state
+        state.trace = None
+        try:
+            yield
+        finally:
+            state.trace = self
+
     # The end.
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
-        """The graph of what was traced, once everything outside is as it was."""
+        """The graph of what was traced, once everything outside is as it was.
+
+        Its outputs are ``outputs``, then the new gradients, then the new entries of dicts.
+        """
         roots = [self.current(self.symbol(t)) for t in outputs]
-        effects = self.effects()
+        effects = self.effects = self.find_effects()
         self.restore()
         self.check_overlap(effects)
         kept = [g for _, g in effects.gradients if g is not None]
+        begun = [self.current(self.symbol(t)) for _, _, t in self.assigned]
         writes = tuple([(capture.node, node) for capture, node in effects.written])
         names = {c.node: self.name(c, i) for i, c in enumerate(self.captures)}
         captured = tuple([c.node for c in self.captures])
-        return Graph(tuple(self.inputs), captured, (*roots, *kept), writes, names)
+        return Graph(tuple(self.inputs), captured, (*roots, *kept, *begun), writes, names)
 
-    def effects(self) -> Effects:
+    def find_effects(self) -> Effects:
         """What was written to, in tensors and in gradients."""
         found = Effects()
         for symbol, capture in self.by_symbol.items():
             if symbol.version and symbol.node is not capture.node and capture.number is None:
+                history = capture.tensor._history if not capture.grad else None
+                if history is not None and history is not LEAF:
+                    raise TraceError(
+                        "the function writes to a tensor of outside in a way that autograd records "
+                        "(out of no_grad): return the new value instead"
+                    )
                 found.written.append((capture, symbol.node))
         for stream in self.streams.values():
             found.written.append((stream.capture, stream.node))
@@ -435,7 +466,6 @@ class Trace:
             g = t._grad
             if g is not before.get("_grad"):
                 found.gradients.append((t, None if g is None else self.current(self.symbol(g))))
-        self.found = found
         return found
 
     def restore(self) -> None:
@@ -446,7 +476,7 @@ class Trace:
         for counter, (value, site) in self.counters.items():
             counter.value, counter.site = value, site
         for generator, stream in self.streams.items():
-            generator.set_state(stream.before)
+            Generator.set_state(generator, stream.before)
 
     def check_overlap(self, effects: Effects) -> None:
         """Two captured tensors over the same memory, one of them written to, are too much."""

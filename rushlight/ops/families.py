@@ -41,6 +41,7 @@ array, asarray = np.array, np.asarray
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NEITHER = (None, None)
 NUMBER = (int, float, complex, np.number, np.bool_)
+OPERAND = (Tensor, *NUMBER)
 CATEGORY = {"b": dtypes.BOOL, "i": dtypes.INT, "f": dtypes.FLOAT, "c": dtypes.COMPLEX}
 
 
@@ -337,6 +338,9 @@ class Binary(Elementwise, abstract=True):
 
     def detour(self, a: Any, b: Any) -> Any:
         """Operands of different dtypes, numbers on the left or of another category, strangers."""
+        if local.state.trace is not None:
+            known = isinstance(a, OPERAND) and isinstance(b, OPERAND)
+            return self.traced((a, b), NO_ATTRS) if known else NotImplemented
         if isinstance(a, Tensor):
             if isinstance(b, Tensor):
                 kind = result_kind(a._array, b._array).numpy
@@ -351,8 +355,6 @@ class Binary(Elementwise, abstract=True):
 
     def finish(self, a: Any, b: Any, x: ndarray, y: ndarray, kind: np.dtype) -> Tensor:
         state = local.state
-        if state.trace is not None:
-            return self.traced((a, b), NO_ATTRS)
         try:
             t = wrap(state.run(self.kernels[kind], x, y))
         except ValueError as error:

@@ -1,0 +1,188 @@
+"""``compile``: a function becomes a graph, the graph becomes native code, calls go there.
+
+    arguments ──key──► specializations ──guards hold──► run
+                            └─ none: trace → joint graph → passes → program, then run
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.autograd.modes import local
+from rushlight.config import config
+from rushlight.graph.arguments import Arguments, flatten
+from rushlight.nn.module import Module
+from rushlight.runtime.specialization import Specialization, specialize
+from rushlight.symbol import TraceError
+
+_tracing = threading.RLock()
+
+
+def compile(  # noqa: A001 - PyTorch's name
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "rushlight",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """A function or module that runs as one native program.
+
+    The function is run once in Python, for each new combination of shapes, dtypes and Python
+    values, to write down the graph of all its tensor operations: forward, and if it calls
+    ``backward()`` and an optimizer's ``step()``, those too. Later calls run the program made of
+    that graph. Results are those of the function itself.
+
+    Args:
+        model: what to compile; without it, a decorator with these options.
+        fullgraph: an error if something cannot be part of a graph; else the function then runs
+            in dynamic mode, with one warning that says why.
+        disable: returns ``model`` as it is.
+        dynamic, backend, mode, options: accepted as PyTorch has them; there is one backend.
+
+    >>> @rl.compile
+    ... def f(x, y):
+    ...     return x.sin() + y.cos()
+    >>> f(rl.zeros(2), rl.zeros(2))
+    tensor([1., 1.])
+    """
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+            options=options, disable=disable,
+        )  # fmt: skip
+    if disable or isinstance(model, (Compiled, CompiledModule)):
+        return model
+    if isinstance(model, type) or not callable(model):
+        raise TypeError(f"compile() takes a function or a module, got {model!r}")
+    return CompiledModule(model, fullgraph) if isinstance(model, Module) else Compiled(model, fullgraph)
+
+
+class Compiled:
+    """A compiled function. Called inside another one, it becomes part of that one's graph."""
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.fullgraph = fullgraph
+        self.known: OrderedDict[Any, list[Specialization]] = OrderedDict()
+        self.lifted: set[int] = set()  # positions of floats that were seen to change
+        self.floats: dict[int, float] = {}
+        self.refused: str = ""  # why it runs in dynamic mode
+        self.bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.refused or local.state.trace is not None or config.disable_compile:
+            return self.function(*args, **kwargs)
+        arguments = flatten(args, kwargs, self.lifted)
+        for made in self.known.get(arguments.key, ()):
+            if made.holds():
+                return made.run(arguments)
+        return self.specialized(arguments, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: each instance has programs of its own."""
+        if instance is None:
+            return self
+        try:
+            return self.bound[instance]
+        except KeyError:
+            method = self.function.__get__(instance, owner)
+            made = self.bound[instance] = Compiled(method, self.fullgraph)
+            return made
+
+    def specialized(self, arguments: Arguments, args: Any, kwargs: Any) -> Any:
+        """Makes a program for these arguments, and runs it."""
+        arguments = self.with_changing_floats(arguments, args, kwargs)
+        try:
+            with _tracing:
+                made = specialize(self.function, arguments, self.lifted)
+        except TraceError as error:
+            if self.fullgraph:
+                raise
+            self.refused = str(error)
+            warnings.warn(
+                f"{self.name} runs in dynamic mode: {error} "
+                "(compile(..., fullgraph=True) makes this an error.)",
+                stacklevel=3,
+            )
+            return self.function(*args, **kwargs)
+        self.remember(arguments.key, made)
+        return made.run(arguments)
+
+    def with_changing_floats(self, arguments: Arguments, args: Any, kwargs: Any) -> Arguments:
+        """Floats that differ from those of an earlier call become numbers of the run."""
+        changed = {
+            i for i, x in arguments.floats.items() if self.floats.setdefault(i, x) != x
+        } - self.lifted
+        if not changed:
+            return arguments
+        self.lifted |= changed
+        return flatten(args, kwargs, self.lifted)
+
+    def remember(self, key: Any, made: Specialization) -> None:
+        """Keeps a program; of too many, the one made first is dropped."""
+        kept = self.known.setdefault(key, [])
+        kept.insert(0, made)
+        del kept[config.programs_per_key :]
+        while len(self.known) > config.programs:
+            self.known.popitem(last=False)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__qualname__", repr(self.function))
+
+    def graph(self, *args: Any, **kwargs: Any) -> Any:
+        """The graph of a call with these arguments, which is not made."""
+        with _tracing:
+            arguments = flatten(args, kwargs, self.lifted)
+            return specialize(self.function, arguments, self.lifted, only_graph=True)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name}>"
+
+
+class CompiledModule(Module):
+    """A module whose forward is compiled; parameters, state and modes are those of the module."""
+
+    def __init__(self, module: Module, fullgraph: bool = False) -> None:
+        super().__init__()
+        self._modules["_orig_mod"] = module
+        self.__dict__["_compiled"] = Compiled(module, fullgraph)
+        self.__dict__["training"] = module.training
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        module = self.__dict__["_modules"]["_orig_mod"]
+        return module if name == "_orig_mod" else getattr(module, name)
+
+    def train(self, mode: bool = True) -> CompiledModule:
+        self._orig_mod.train(mode)
+        self.__dict__["training"] = mode
+        return self
+
+
+def graph(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The graph of ``function(*args, **kwargs)``: a printable value; nothing is changed.
+
+    >>> print(rl.graph(lambda x: x.exp().sum(), rl.ones(3)))  # doctest: +ELLIPSIS
+    graph(%0: f32[3]):
+      %1: f32[3] = exp(%0)...
+      %2: f32[] = sum(%1, dim=None, keepdim=False)...
+      return %2
+    """
+    inner = function if isinstance(function, Compiled) else Compiled(function)
+    return inner.graph(*args, **kwargs)

@@ -1,0 +1,290 @@
+"""One traced function for one kind of arguments: its graph, its program, when it is valid.
+
+A function whose result is differentiated outside becomes two programs: the graph of the result and
+of its gradients is made as one and then split (``passes/recompute.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.autograd.backward import grad
+from rushlight.autograd.function import Function
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import FREED, Node, counter, edge
+from rushlight.graph import ir
+from rushlight.graph.arguments import Arguments, leaves, replaced
+from rushlight.graph.guards import Guards
+from rushlight.graph.ir import INPUT, Graph
+from rushlight.graph.trace import Capture, Trace
+from rushlight.passes.recompute import split
+from rushlight.runtime.executable import Executable
+from rushlight.symbol import Symbol, TraceError
+from rushlight.tensor import Tensor, wrap
+
+ndarray = np.ndarray
+
+
+def specialize(
+    function: Callable[..., Any], arguments: Arguments, lifted: set[int], only_graph: bool = False
+) -> Any:
+    """Traces ``function`` for these arguments; with ``only_graph``, the graph is the result."""
+    guards = Guards(function, arguments.objects)
+    trace = Trace()
+    cell = list(arguments.lifted)
+    traced = Traced(trace, arguments)
+    try:
+        trace.call(traced.follow, function, cell, lifted)
+        made = traced.finish()
+    except BaseException:
+        guards.restore(guards.changes())
+        trace.restore()
+        raise
+    changes = guards.changes()
+    guards.restore(changes)
+    for change in changes:
+        traced.take(change)
+    if only_graph:
+        return made
+    return Specialization(traced, made, guards, cell)
+
+
+class Traced:
+    """A trace on its way to a program: the result of the function, and its gradients."""
+
+    def __init__(self, trace: Trace, arguments: Arguments) -> None:
+        self.trace = trace
+        self.arguments = arguments
+        self.results: list[Tensor] = []
+        self.rebuild: Callable[[Any], Any] = lambda new: None
+        self.returned: list[Any] = []  # for each tensor of the result: a number, or the tensor
+        self.roots: list[int] = []  # which outputs have gradients
+        self.wanted: list[Tensor] = []  # of which tensors
+        self.gradients: list[Tensor] = []
+        self.unused: list[bool] = []
+
+    def follow(self, function: Callable[..., Any], cell: list[float], lifted: set[int]) -> None:
+        """Runs the function on symbols; then, if its result has a history, backward."""
+        trace = self.trace
+        hosts = iter([trace.host(lambda i=i: cell[i]) for i in range(len(cell))])
+        for t in self.arguments.tensors:
+            trace.input(t)
+        count = [0]
+        args = replaced(self.arguments.args, hosts, lifted, count)
+        kwargs = replaced(self.arguments.kwargs, hosts, lifted, count)
+        result = function(*args, **kwargs)
+        tensors, self.rebuild = leaves(result)
+        self.collect(tensors)
+        if local.state.grad:
+            self.differentiate()
+
+    def collect(self, tensors: Sequence[Tensor]) -> None:
+        """Which tensors of the result are new, and which are those of outside."""
+        places: dict[int, int] = {}
+        inputs = {id(t): i for i, t in enumerate(self.arguments.tensors)}
+        for t in tensors:
+            if id(t) in inputs:
+                self.returned.append(("argument", inputs[id(t)]))
+            elif not isinstance(t._array, Symbol):
+                self.returned.append(("captured", t))
+                self.trace.symbol(t)
+            else:
+                if id(t) not in places:
+                    places[id(t)] = len(self.results)
+                    self.results.append(t)
+                self.returned.append(("output", places[id(t)]))
+
+    def differentiate(self) -> None:
+        """Adds the gradients of the result for tangents that a later backward brings."""
+        trace = self.trace
+        roots = [i for i, t in enumerate(self.results) if edge(t) is not None]
+        found = reachable([edge(self.results[i]) for i in roots])
+        if not roots or found is None:
+            return
+        self.roots, self.wanted = roots, found
+        tangents = []
+        for i in roots:
+            example = np.ones(self.results[i]._array.shape, self.results[i]._array.dtype)
+            node = ir.Node(INPUT, (), {}, ir.type_of(example))
+            trace.inputs.append(node)
+            tangents.append(wrap(Symbol(trace, node, example)))
+        outputs = [self.results[i] for i in roots]
+        grads = grad(outputs, found, tangents, allow_unused=True)
+        self.unused = [g is None for g in grads]
+        self.gradients = [g for g in grads if g is not None]
+
+    def take(self, change: Any) -> None:
+        """The function changed something in Python: only tensors can be given on."""
+        raise TraceError(
+            f"the function changes Python state ({change}), which a graph cannot do: return the "
+            "new value, or keep it in a tensor that is written in place"
+        )
+
+    def finish(self) -> Graph:
+        return self.trace.finish([*self.results, *self.gradients])
+
+
+def reachable(edges: Sequence[Any]) -> list[Tensor] | None:
+    """The leaves below ``edges``; None if a part of the graph was used up by a backward."""
+    found: dict[int, Tensor] = {}
+    seen: set[Any] = set()
+    stack = list(edges)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Tensor):
+            found[id(e)] = e
+        elif isinstance(e, Node) and e not in seen:
+            if e.saved is FREED:
+                return None
+            seen.add(e)
+            stack.extend(e.edges)
+    return list(found.values())
+
+
+class Specialization:
+    """The programs of a traced function, and the conditions under which they are right."""
+
+    def __init__(self, traced: Traced, graph: Graph, guards: Guards, cell: list[float]) -> None:
+        trace = traced.trace
+        self.graph, self.guards, self.cell = graph, guards, cell
+        self.returned, self.rebuild = traced.returned, traced.rebuild
+        self.captures = trace.captures
+        self.decided = trace.decided
+        self.grads_read = list(trace.grads_read.values())
+        self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
+        self.gradients = trace.effects.gradients
+        self.assigned = [(entries, key) for entries, key, _ in trace.assigned]
+        self.written = [self.owner(c) for c, _ in trace.effects.written if c.generator is None]
+        self.count = len(traced.results)
+        self.roots, self.unused = traced.roots, traced.unused
+        self.wanted = [self.place(t) for t in traced.wanted]
+        self.types = [c.node.type for c in self.captures]
+        self.joint = bool(traced.gradients)
+        self.backward: Executable | None = None
+        self.forward: Executable
+        if self.joint:
+            tangents = len(self.roots)
+            gradients = range(self.count, self.count + len(traced.gradients))
+            ahead, back, self.saved = split(graph, tangents, gradients)
+            self.forward, self.backward = Executable(ahead), Executable(back)
+        else:
+            self.forward = Executable(graph)
+
+    def place(self, t: Tensor) -> Any:
+        """How a call finds a tensor: by the number of its argument, or itself."""
+        return self.places.get(id(t), t)
+
+    def owner(self, capture: Capture) -> Any:
+        return (self.place(capture.tensor), capture.grad)
+
+    def holds(self) -> bool:
+        """Whether everything outside is as the program takes it to be."""
+        for t, g in self.grads_read:
+            if id(t) in self.places:
+                continue
+            now = t._grad
+            if (now is None) is not (g is None):
+                return False
+        if not self.guards.hold():
+            return False
+        for question, answer in self.decided:
+            if question() != answer:
+                return False
+        for capture, kind in zip(self.captures, self.types, strict=True):
+            if capture.tensor is not None:
+                t = capture.tensor._grad if capture.grad else capture.tensor
+                if t is None or t._array.shape != kind.shape or t.dtype is not kind.dtype:
+                    return False
+        return True
+
+    def run(self, arguments: Arguments) -> Any:
+        """Calls the program, and does what the function would have done to the outside."""
+        tensors = arguments.tensors
+        self.cell[:] = arguments.lifted
+        inputs = [t._array for t in tensors]
+        captured = [self.read(c) for c in self.captures]
+        if self.joint:
+            wanted = [self.find(place, tensors) for place in self.wanted]
+            call = Call(self, inputs, captured)
+            found = Differentiable.apply(call, *wanted)
+            outputs: list[Any] = list(found) if isinstance(found, tuple) else [found]
+            arrays = call.rest
+        else:
+            arrays = self.forward.run(inputs, captured)
+            outputs = [wrap(a) for a in arrays[: self.count]]
+            arrays = arrays[self.count :]
+        self.leave(arrays, tensors)
+        return self.rebuild([self.result(r, outputs, tensors) for r in self.returned])
+
+    def result(self, how: Any, outputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> Tensor:
+        kind, what = how
+        return (
+            tensors[what] if kind == "argument" else what if kind == "captured" else outputs[what]
+        )
+
+    def read(self, capture: Capture) -> Any:
+        """What is captured, as it is now."""
+        if capture.tensor is not None:
+            return capture.tensor._grad._array if capture.grad else capture.tensor._array
+        if capture.number is not None:
+            return np.array(capture.number(), np.float64)
+        return capture.generator
+
+    def find(self, place: Any, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[place] if isinstance(place, int) else place
+
+    def leave(self, arrays: Sequence[ndarray], tensors: Sequence[Tensor]) -> None:
+        """Gradients, new entries of an optimizer's state, and the counters of what was written."""
+        rest = iter(arrays)
+        for t, node in self.gradients:
+            target = self.find(self.place(t), tensors)
+            target._grad = None if node is None else wrap(next(rest))
+        for entries, key in self.assigned:
+            entries[key] = wrap(next(rest))
+        for place, of_gradient in self.written:
+            t = self.find(place, tensors)
+            t = t._grad if of_gradient else t
+            if t is not None:
+                counter(t).value += 1
+
+
+class Call:
+    """One call of a program whose result will be differentiated."""
+
+    def __init__(self, made: Specialization, inputs: list[ndarray], captured: list[Any]) -> None:
+        self.made, self.inputs, self.captured = made, inputs, captured
+        self.rest: list[ndarray] = []
+        self.kept: list[Any] = []
+
+    def run(self) -> list[Tensor]:
+        made = self.made
+        arrays = made.forward.run(self.inputs, self.captured)
+        saved = len(made.saved)
+        self.kept = arrays[len(arrays) - saved :]
+        self.rest = arrays[made.count : len(arrays) - saved]
+        return [wrap(a) for a in arrays[: made.count]]
+
+
+class Differentiable(Function):
+    """The program of a function, with the program of its gradients as the derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *wanted: Tensor) -> Any:
+        ctx.call = call
+        ctx.save_for_backward(*wanted)
+        outputs = call.run()
+        roots = call.made.roots
+        ctx.mark_non_differentiable(*[t for i, t in enumerate(outputs) if i not in roots])
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        call, made = ctx.call, ctx.call.made
+        ctx.saved_tensors  # noqa: B018 - checks that nothing was written to since
+        tangents = [grads[i]._array for i in made.roots]
+        assert made.backward is not None
+        found = iter(made.backward.run([*call.kept, *tangents], call.captured))
+        return (None, *[None if unused else wrap(next(found)) for unused in made.unused])

@@ -57,13 +57,16 @@ def object_code(text: str, optimize: int = 0) -> bytes:
 
 
 def folder() -> str:
-    """Where entries are: ``config.cache_dir``, or ``rushlight`` in the user's cache folder."""
+    """Where entries are: ``config.cache_dir``, or ``rushlight`` in the user's cache folder.
+
+    A user without a home has none, which is "".
+    """
     if config.cache_dir:
         return os.path.abspath(os.path.expanduser(config.cache_dir))
     base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "rushlight")
+    return os.path.join(base, "rushlight") if os.path.isabs(base) else ""
 
 
 class Entry(NamedTuple):

@@ -6,7 +6,6 @@ import functools
 import itertools
 import re
 import sys
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -192,8 +191,7 @@ def load(objects: Iterable[bytes], symbols: Mapping[str, int] | None = None) -> 
         builder.add_object_img(code)
     for name, address in (symbols or {}).items():
         builder.import_symbol(name, address)
-    with _lock:
-        jit, name = _linker(), f"library{next(_count)}"
+    jit, name = _linker(), f"library{next(_numbers)}"
     try:
         holds = builder.add_current_process().link(jit, name)
     except RuntimeError as error:
@@ -201,8 +199,7 @@ def load(objects: Iterable[bytes], symbols: Mapping[str, int] | None = None) -> 
     return Library(jit, name, holds)
 
 
-_lock = threading.Lock()
-_count = itertools.count()
+_numbers = itertools.count()
 
 
 @functools.cache

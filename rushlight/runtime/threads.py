@@ -30,10 +30,11 @@ from rushlight.runtime.jit import load, target
 from rushlight.settings import get_num_threads
 
 PATIENCE = 50e-6  # seconds for which a worker waits after a program before it sleeps
-# What is written often has a pair of cache lines of its own, since they are fetched in pairs.
-STATE, FUNCTION, CONTEXT, CHUNKS = 0, 8, 16, 24
+# Where the fields of a pool are; the state of the job is at 0. What is written often has a pair of
+# cache lines of its own, since they are fetched in pairs.
+FUNCTION, CONTEXT, CHUNKS = 8, 16, 24
 NEXT, TAKEN = 128, 256
-ACTIVE, PARKED, SPINS, YIELDS, WAKE = 384, 392, 400, 408, 416
+ACTIVE, PARKED, SPINS, WAKE = 384, 392, 400, 408
 SIZE = 512
 
 PAUSES = {
@@ -141,9 +142,7 @@ define void @rl_worker(ptr %pool) {{
   %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
   %parked.at = getelementptr i8, ptr %pool, i64 {PARKED}
   %spins.at = getelementptr i8, ptr %pool, i64 {SPINS}
-  %yields.at = getelementptr i8, ptr %pool, i64 {YIELDS}
   %spins = load i64, ptr %spins.at, align 8
-  %yields = load i64, ptr %yields.at, align 8
   br label %look
 
 look:
@@ -175,15 +174,14 @@ serve:
   %left = atomicrmw sub ptr %pool, i64 1 release
   br label %look
 
-; Between programs the others go first at once: a matrix library may be at work.
 rest:
   %active = load atomic i64, ptr %active.at acquire, align 8
   %running = icmp ne i64 %active, 0
-  %waited = select i1 %running, i64 %idle, i64 %spins
+  %waited = select i1 %running, i64 %idle, i64 %quiet
   call void @pause(i64 %waited, i64 %spins)
   %quiet.longer = add i64 %quiet, 1
   %quiet.now = select i1 %running, i64 0, i64 %quiet.longer
-  %tired = icmp sgt i64 %quiet.now, %yields
+  %tired = icmp sgt i64 %quiet.now, %spins
   br i1 %tired, label %park, label %idle.on
 
 idle.on:
@@ -253,12 +251,12 @@ end:
 }}
 
 ; Rests for a number of rounds, which a clock turns into the length of one.
-define void @rl_rest(i64 %rounds, i64 %spins) {{
+define void @rl_rest(i64 %rounds) {{
   br label %round
 
 round:
   %waited = phi i64 [ 0, %0 ], [ %waited.more, %round ]
-  call void @pause(i64 %waited, i64 %spins)
+  call void @pause(i64 %waited, i64 %rounds)
   %waited.more = add i64 %waited, 1
   %more = icmp slt i64 %waited.more, %rounds
   br i1 %more, label %round, label %end
@@ -272,7 +270,7 @@ end:
 class Native:
     """The functions of :data:`NATIVE`, as Python calls them."""
 
-    __slots__ = ("begin", "library", "pause", "spins", "worker", "yields")
+    __slots__ = ("begin", "library", "pause", "spins", "worker")
 
     def __init__(self) -> None:
         declaration, call = PAUSES.get(target().architecture, ("", ""))
@@ -283,9 +281,8 @@ class Native:
         # So short that the lock of the interpreter is kept.
         self.begin = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address("rl_begin"))
         self.pause = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(address("rl_pause"))
-        rest = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(address("rl_rest"))
-        self.spins = rounds_of_patience(lambda rounds: rest(rounds, rounds))
-        self.yields = rounds_of_patience(lambda rounds: rest(rounds, 0))
+        rest = ctypes.PYFUNCTYPE(None, ctypes.c_int64)(address("rl_rest"))
+        self.spins = rounds_of_patience(rest)
 
 
 @functools.cache
@@ -303,7 +300,7 @@ def yield_address() -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def rounds_of_patience(rest: Callable[[int], None], rounds: int = 200) -> int:
+def rounds_of_patience(rest: Callable[[int], None], rounds: int = 1000) -> int:
     """How many rounds of waiting last :data:`PATIENCE` seconds."""
     best = float("inf")
     for _ in range(3):
@@ -325,8 +322,10 @@ def symbols() -> dict[str, int]:
 
 
 def work(native: Native, memory: Arena, tokens: SimpleQueue[None]) -> None:
-    """The life of a worker. Its frame keeps the code and the memory that it uses: the interpreter
-    may end while it is in them."""
+    """The life of a worker.
+
+    Its frame keeps the code and the memory that it uses: the interpreter may end meanwhile.
+    """
     while True:
         native.worker(memory.address)
         tokens.get()
@@ -338,7 +337,9 @@ class Pool:
     Several threads may run programs at the same time: the workers serve one job at a time, and
     whoever finds them busy runs its chunks alone.
 
-    ``address`` is what native code passes to the functions of :func:`symbols`.
+    ``address`` is what native code passes to the functions of :func:`symbols`. A program runs
+    between ``begin`` and ``end``; a library with threads of its own, between ``pause`` and
+    ``resume`` within.
     """
 
     __slots__ = (
@@ -361,7 +362,7 @@ class Pool:
         self.address = self._memory.address
         self._memory.bytes[:] = 0
         fields = self._memory.bytes.view(np.int64)
-        fields[SPINS // 8], fields[YIELDS // 8] = self._native.spins, self._native.yields
+        fields[SPINS // 8] = self._native.spins
         fields[WAKE // 8] = ctypes.cast(self._wake, ctypes.c_void_p).value or 0
 
     def begin(self) -> None:
@@ -375,6 +376,8 @@ class Pool:
     def end(self) -> None:
         """The program is over: unless another one comes soon, the workers may sleep."""
         self._native.pause(self.address)
+
+    pause, resume = end, begin
 
     def _give(self, tokens: int) -> None:
         for _ in range(tokens):

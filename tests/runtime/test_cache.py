@@ -329,3 +329,9 @@ def test_the_folder_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     assert folder() == os.path.join(base, "rushlight")
     monkeypatch.setenv(name, "not/absolute")
     assert folder() == os.path.join(os.path.expanduser("~"), ".cache", "rushlight")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert folder() == ""
+    cache = Cache(folder())
+    cache.put(key(), PAYLOAD)
+    assert cache.get(key()) is None
+    assert not os.path.exists(key())

@@ -21,8 +21,6 @@ from rushlight.runtime import jit, threads
 # Programs of the form void name(pool, context, chunks, times).
 PROGRAMS = """
 declare void @rl_parallel(ptr, ptr, ptr, i64)
-declare void @rl_pause(ptr)
-declare void @rl_resume(ptr)
 
 ; Counts how often each chunk runs.
 define void @count.chunk(ptr %counts, i64 %i) {
@@ -177,13 +175,14 @@ def test_a_job_within_a_job_runs_on_its_thread() -> None:
     assert nest[1:].tolist() == [200] * 5
 
 
-def test_workers_sleep_while_a_program_pauses() -> None:
+@pytest.mark.parametrize("native", [False, True])
+def test_workers_sleep_while_a_program_pauses(native: bool) -> None:
     pool = threads.Pool(3)
     pool.begin()
     for _ in range(3):
-        symbol("rl_pause")(pool.address)
+        symbol("rl_pause")(pool.address) if native else pool.pause()
         wait_until_all_sleep(pool)
-        symbol("rl_resume")(pool.address)
+        symbol("rl_resume")(pool.address) if native else pool.resume()
         assert parked(pool) == 0
         program("meet")(pool, np.array([3, 0]), 3, 1)
     pool.end()

@@ -138,7 +138,9 @@ class Cache:
             except OSError:
                 os.unlink(beside)
                 return
-            self.prune()
+            # To look at all files takes time: large entries do, and every sixteenth small one.
+            if len(data) > self.limit // 64 or key.startswith("0"):
+                self.prune()
 
     def prune(self) -> None:
         """Drops the entries used longest ago until the rest is within the limit."""

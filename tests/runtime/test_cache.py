@@ -203,13 +203,20 @@ def test_what_was_used_longest_ago_is_dropped(tmp_path: Path) -> None:
     assert off.get(key(10)) is None
 
 
+def test_many_small_entries_stay_near_the_limit(tmp_path: Path) -> None:
+    cache = Cache(str(tmp_path), 100_000)
+    for i in range(1000):
+        cache.put(key(i), bytes(1000))
+    assert 50_000 < sum(path.stat().st_size for path in tmp_path.iterdir()) < 200_000
+
+
 def test_files_that_nobody_finished_are_dropped(cache: Cache, entry: Path) -> None:
     old, new = (entry.with_name(f"{key()}.{digit * 12}.saving") for digit in "ab")
     old.write_bytes(b"part")
     new.write_bytes(b"part")
     os.utime(old, (1, 1))
-    cache.put(key(1), PAYLOAD)
-    assert sorted(os.listdir(cache.directory)) == sorted([key(), key(1), new.name])
+    cache.prune()
+    assert sorted(os.listdir(cache.directory)) == sorted([key(), new.name])
 
 
 def test_files_of_other_names_are_left(tmp_path: Path) -> None:

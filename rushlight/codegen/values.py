@@ -42,7 +42,8 @@ class Fold:
     """How a ``fold`` value combines the values of its body over ``loops``.
 
     ``how`` is add, mul, max, min, and, or; or argmax, argmin, whose body is a pair (value,
-    position) and of which the result is the position of the first extreme value.
+    position) and of which the result is the position of the first extreme value (NaN is one).
+    Nothing, folded, gives 0, 1, the least or the greatest value, true or false.
     """
 
     how: str
@@ -220,13 +221,15 @@ class Builder:
         return a, b
 
     def unary(self, op: str, x: Value) -> Value:
-        """neg, not, abs, sqrt, floor, ceil, trunc, rint (to even)."""
+        """neg, not, abs; of floats sqrt, floor, ceil, trunc, rint (to even). Integers wrap."""
         return self.make(op, x.kind, (x,))
 
     def binary(self, op: str, a: Any, b: Any) -> Value:
-        """add … div, relations, and … shr, copysign; also quotient and remainder towards zero.
+        """add, sub, mul, min, max; lt, le, gt, ge, eq, ne; and, or, xor; and of some kinds more.
 
-        ``min`` and ``max`` hand a NaN on.
+        Of floats div and copysign; of integers idiv and irem, the quotient towards zero (0 if the
+        divisor is) and its remainder, and shl and shr, by the width or more too. ``min`` and
+        ``max`` hand a NaN on; bools are added by or, multiplied by and, integers wrap.
         """
         x, y = self.coerce(a, b)
         if x.kind == INDEX:
@@ -295,11 +298,12 @@ class Builder:
 
     def fold(self, how: str, sizes: Sequence[Any], body: Callable[..., Any]) -> Value:
         """``body(k₁, k₂, …)`` combined over all indices below ``sizes``; see :class:`Fold`."""
-        loops = tuple([Loop(f"k{n}", size) for n, size in enumerate(sizes)])
-        inner = body(*[self.variable(loop) for loop in loops])
+        every = [Loop(f"k{n}", size) for n, size in enumerate(sizes)]
+        inner = body(*[self.variable(loop) for loop in every])
         args = inner if isinstance(inner, tuple) else (inner,)
-        kind = args[1].kind if how in ("argmax", "argmin") else args[0].kind
-        return self.make("fold", kind, args, Fold(how, loops))
+        result = args[-1]
+        loops = tuple([loop for loop in every if loop.size != 1])
+        return self.make("fold", result.kind, args, Fold(how, loops)) if loops else result
 
     def scatter(self, **parts: Any) -> Scatter:
         """See :class:`Scatter`."""

@@ -1,0 +1,310 @@
+"""Instructions of LLVM for operations of scalars or of vectors of them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from rushlight.codegen.values import FLOATS, INDEX, SIGNED, UNSIGNED
+
+TYPES = {
+    "b1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "i8", "u16": "i16",
+    "u32": "i32", "u64": "i64", INDEX: "i64", "f16": "i16", "bf16": "i16", "f32": "float",
+    "f64": "double",
+}  # fmt: skip
+"""16-bit floats are kept as their bits: they are computed with in 32 bits."""
+
+MANGLED = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
+ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+LOGIC = {"add": "or", "mul": "and", "sub": "xor", "max": "or", "min": "and"}  # of bools
+FLOAT_RELATIONS = {
+    "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une",
+}  # fmt: skip
+ROUNDINGS = {
+    "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven",
+    "abs": "fabs", "copysign": "copysign",
+}  # fmt: skip
+SMALL = ("f16", "bf16")
+
+
+def bits_of(kind: str) -> int:
+    return 1 if kind == "b1" else 64 if kind == INDEX else int(kind.lstrip("biuf"))
+
+
+def width(kind: str) -> int:
+    """Bytes of an element in memory."""
+    return max(1, bits_of(kind) // 8)
+
+
+def memory(kind: str) -> str:
+    """The type of an element in memory."""
+    return "i8" if kind == "b1" else TYPES[kind]
+
+
+def vector(scalar: str, lanes: int) -> str:
+    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
+
+
+def mangled(scalar: str, lanes: int) -> str:
+    """How an intrinsic's name spells a type."""
+    name = MANGLED.get(scalar, scalar)
+    return name if lanes == 1 else f"v{lanes}{name}"
+
+
+def repeated(scalar: str, literal: str, lanes: int) -> str:
+    """A constant in every lane."""
+    if lanes == 1:
+        return literal
+    if literal in ("0", "false"):
+        return "zeroinitializer"
+    return f"<{', '.join([f'{scalar} {literal}'] * lanes)}>"
+
+
+def literal(number: Any, kind: str) -> str:
+    """A number as LLVM reads it; floats by their bits."""
+    if kind == "b1":
+        return "true" if number else "false"
+    if kind not in FLOATS:
+        bits = bits_of(kind)
+        wrapped = int(number) & (2**bits - 1)
+        return str(wrapped - 2**bits if wrapped >= 2 ** (bits - 1) else wrapped)
+    with np.errstate(all="ignore"):
+        if kind == "f64":
+            exact = float(number)
+        elif kind == "f32":
+            exact = float(np.float32(number))
+        else:
+            kind_ = np.float16 if kind == "f16" else ml_dtypes.bfloat16
+            return str(int(np.float32(number).astype(kind_).view(np.int16)))
+    return "0x7FF8000000000000" if math.isnan(exact) else f"0x{struct.pack('>d', exact).hex()}"
+
+
+class Instructions:
+    """Writes instructions into blocks; a subclass says where the next one goes."""
+
+    def __init__(self) -> None:
+        self.names = 0
+        self.declared: dict[str, str] = {}
+
+    def write(self, line: str) -> None:
+        raise NotImplementedError
+
+    def fresh(self, prefix: str = "v") -> str:
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def let(self, instruction: str) -> str:
+        """Writes an instruction; the name of its result."""
+        name = f"%{self.fresh()}"
+        self.write(f"{name} = {instruction}")
+        return name
+
+    def call(self, name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
+        """Calls a function, which is declared in the module."""
+        types = ", ".join([t for t, _ in arguments])
+        self.declared[name] = f"declare {result} @{name}({types})"
+        call = f"call {result} @{name}({', '.join([f'{t} {x}' for t, x in arguments])})"
+        if result == "void":
+            self.write(call)
+            return ""
+        return self.let(call)
+
+    def intrinsic(self, name: str, scalar: str, lanes: int, *arguments: str) -> str:
+        """``llvm.<name>`` whose operands have the type of its result."""
+        t = vector(scalar, lanes)
+        full = f"llvm.{name}.{mangled(scalar, lanes)}"
+        return self.call(full, t, [(t, x) for x in arguments])
+
+    def constant(self, number: Any, kind: str, lanes: int) -> str:
+        return repeated(TYPES[kind], literal(number, kind), lanes)
+
+    def select(self, condition: str, kind: str, lanes: int, a: str, b: str) -> str:
+        t = vector(TYPES[kind], lanes)
+        return self.let(f"select {vector('i1', lanes)} {condition}, {t} {a}, {t} {b}")
+
+    def splat(self, kind: str, lanes: int, x: str) -> str:
+        """A scalar in every lane."""
+        t, scalar = vector(TYPES[kind], lanes), TYPES[kind]
+        first = self.let(f"insertelement {t} poison, {scalar} {x}, i64 0")
+        return self.let(f"shufflevector {t} {first}, {t} poison, <{lanes} x i32> zeroinitializer")
+
+    def compare(self, op: str, kind: str, lanes: int, a: str, b: str) -> str:
+        if kind in SMALL:
+            return self.compare(
+                op, "f32", lanes, self.cast(kind, "f32", lanes, a), self.cast(kind, "f32", lanes, b)
+            )
+        t = vector(TYPES[kind], lanes)
+        if kind in FLOATS:
+            return self.let(f"fcmp {FLOAT_RELATIONS[op]} {t} {a}, {b}")
+        sign = "" if op in ("eq", "ne") else "s" if kind in SIGNED else "u"
+        return self.let(f"icmp {sign}{op} {t} {a}, {b}")
+
+    def binary(self, op: str, kind: str, lanes: int, a: str, b: str) -> str:
+        """One of ``Builder.binary``'s operations, relations excepted."""
+        if kind in SMALL and op not in ("and", "or", "xor"):
+            wide = [self.cast(kind, "f32", lanes, x) for x in (a, b)]
+            return self.cast("f32", kind, lanes, self.binary(op, "f32", lanes, *wide))
+        t = vector(TYPES[kind], lanes)
+        if kind == "b1":
+            op = LOGIC.get(op, op)
+        if op in ("min", "max"):
+            return self.extreme(op, kind, lanes, a, b)
+        if kind in FLOATS:
+            if op in ARITHMETIC:
+                return self.let(f"{ARITHMETIC[op]} {t} {a}, {b}")
+            return self.intrinsic(ROUNDINGS[op], TYPES[kind], lanes, a, b)
+        if op in ("shl", "shr"):
+            return self.shift(op, kind, lanes, a, b)
+        if op in ("idiv", "irem"):
+            return self.divide(op, kind, lanes, a, b)
+        return self.let(f"{op} {t} {a}, {b}")
+
+    def extreme(self, op: str, kind: str, lanes: int, a: str, b: str) -> str:
+        """The greater or smaller one; a NaN of either."""
+        chosen = self.select(
+            self.compare("gt" if op == "max" else "lt", kind, lanes, a, b), kind, lanes, a, b
+        )
+        if kind not in FLOATS:
+            return chosen
+        t = vector(TYPES[kind], lanes)
+        return self.select(self.let(f"fcmp uno {t} {a}, {a}"), kind, lanes, a, chosen)
+
+    def shift(self, op: str, kind: str, lanes: int, a: str, b: str) -> str:
+        """Shifts by the width or more leave nothing but the sign."""
+        t, bits = vector(TYPES[kind], lanes), bits_of(kind)
+        inside = self.let(f"icmp ult {t} {b}, {self.constant(bits, kind, lanes)}")
+        if op == "shr" and kind in SIGNED:
+            most = self.select(inside, kind, lanes, b, self.constant(bits - 1, kind, lanes))
+            return self.let(f"ashr {t} {a}, {most}")
+        safe = self.select(inside, kind, lanes, b, self.constant(0, kind, lanes))
+        moved = self.let(f"{'shl' if op == 'shl' else 'lshr'} {t} {a}, {safe}")
+        return self.select(inside, kind, lanes, moved, self.constant(0, kind, lanes))
+
+    def divide(self, op: str, kind: str, lanes: int, a: str, b: str) -> str:
+        """Integer division towards zero and its remainder; by zero it gives 0 and a."""
+        t = vector(TYPES[kind], lanes)
+        zero, one = self.constant(0, kind, lanes), self.constant(1, kind, lanes)
+        none = self.let(f"icmp eq {t} {b}, {zero}")
+        odd = none
+        if kind in SIGNED:  # the least integer by −1 would trap
+            minus = self.let(f"icmp eq {t} {b}, {self.constant(-1, kind, lanes)}")
+            odd = self.let(f"or {vector('i1', lanes)} {none}, {minus}")
+        safe = self.select(odd, kind, lanes, one, b)
+        sign = "s" if kind in SIGNED else "u"
+        if op == "irem":
+            rest = self.let(f"{sign}rem {t} {a}, {safe}")
+            return self.select(none, kind, lanes, a, rest)
+        quotient = self.let(f"{sign}div {t} {a}, {safe}")
+        if kind in SIGNED:
+            negative = self.let(f"sub {t} {zero}, {a}")
+            quotient = self.select(minus, kind, lanes, negative, quotient)
+        return self.select(none, kind, lanes, zero, quotient)
+
+    def unary(self, op: str, kind: str, lanes: int, x: str) -> str:
+        t = vector(TYPES[kind], lanes)
+        if kind in SMALL and op != "not":
+            wide = self.unary(op, "f32", lanes, self.cast(kind, "f32", lanes, x))
+            return self.cast("f32", kind, lanes, wide)
+        if op == "not":
+            return self.let(f"xor {t} {x}, {self.constant(-1 if kind != 'b1' else 1, kind, lanes)}")
+        if kind in FLOATS:
+            if op == "neg":
+                return self.let(f"fneg {t} {x}")
+            return self.intrinsic(ROUNDINGS[op], TYPES[kind], lanes, x)
+        if kind == "b1" or op in ("floor", "ceil", "trunc", "rint"):
+            return x
+        negative = self.let(f"sub {t} {self.constant(0, kind, lanes)}, {x}")
+        if op == "neg":
+            return negative
+        if kind not in SIGNED:
+            return x
+        below = self.let(f"icmp slt {t} {x}, {self.constant(0, kind, lanes)}")
+        return self.select(below, kind, lanes, negative, x)
+
+    def cast(self, source: str, kind: str, lanes: int, x: str) -> str:
+        """The number in another kind; as ``kernels/casting.py`` does it."""
+        if source == kind or {source, kind} == {"i64", INDEX}:
+            return x
+        if kind == "b1":
+            if source in SMALL:
+                source, x = "f32", self.cast(source, "f32", lanes, x)
+            return self.compare("ne", source, lanes, x, self.constant(0, source, lanes))
+        if source in SMALL:
+            return self.cast("f32", kind, lanes, self.widen(source, lanes, x))
+        if kind in SMALL:
+            return self.narrow(kind, lanes, self.cast(source, "f32", lanes, x))
+        if source in FLOATS:
+            return self.float_to(source, kind, lanes, x)
+        before, after = vector(TYPES[source], lanes), vector(TYPES[kind], lanes)
+        signed = source in SIGNED
+        if kind in FLOATS:
+            return self.let(f"{'si' if signed else 'ui'}tofp {before} {x} to {after}")
+        if bits_of(kind) == bits_of(source):
+            return x
+        word = "trunc" if bits_of(kind) < bits_of(source) else "sext" if signed else "zext"
+        return self.let(f"{word} {before} {x} to {after}")
+
+    def float_to(self, source: str, kind: str, lanes: int, x: str) -> str:
+        before, after = vector(TYPES[source], lanes), vector(TYPES[kind], lanes)
+        if kind in FLOATS:
+            word = "fpext" if kind == "f64" else "fptrunc"
+            return self.let(f"{word} {before} {x} to {after}")
+        if kind == "u64":
+            top = self.constant(2.0**63, source, lanes)
+            high = self.compare("ge", source, lanes, x, top)
+            less = self.select(high, source, lanes, self.binary("sub", source, lanes, x, top), x)
+            low = self.float_to(source, "i64", lanes, less)
+            flipped = self.let(f"xor {after} {low}, {self.constant(2**63, 'i64', lanes)}")
+            return self.select(high, kind, lanes, flipped, low)
+        if kind in ("u8", "u32"):
+            return self.cast("i64", kind, lanes, self.float_to(source, "i64", lanes, x))
+        if bits_of(kind) < 32:
+            return self.cast("i32", kind, lanes, self.float_to(source, "i32", lanes, x))
+        most = 2.0 ** (bits_of(kind) - 1)
+        least = self.constant(-most, source, lanes)
+        fits = self.let(
+            f"and {vector('i1', lanes)} "
+            f"{self.compare('ge', source, lanes, x, least)}, "
+            f"{self.compare('lt', source, lanes, x, self.constant(most, source, lanes))}"
+        )
+        safe = self.select(fits, source, lanes, x, least)
+        return self.let(f"fptosi {before} {safe} to {after}")
+
+    def widen(self, kind: str, lanes: int, x: str) -> str:
+        """A 16-bit float, given by its bits, in 32 bits."""
+        i16, i32 = vector("i16", lanes), vector("i32", lanes)
+        f32 = vector("float", lanes)
+        if kind == "f16":
+            half = vector("half", lanes)
+            return self.let(f"fpext {half} {self.let(f'bitcast {i16} {x} to {half}')} to {f32}")
+        wide = self.let(f"zext {i16} {x} to {i32}")
+        shifted = self.let(f"shl {i32} {wide}, {self.constant(16, 'i32', lanes)}")
+        return self.let(f"bitcast {i32} {shifted} to {f32}")
+
+    def narrow(self, kind: str, lanes: int, x: str) -> str:
+        """A 32-bit float rounded to 16 bits, to even."""
+        i16, i32 = vector("i16", lanes), vector("i32", lanes)
+        f32 = vector("float", lanes)
+        if kind == "f16":
+            half = vector("half", lanes)
+            return self.let(f"bitcast {half} {self.let(f'fptrunc {f32} {x} to {half}')} to {i16}")
+
+        def word(n: int) -> str:
+            return self.constant(n, "i32", lanes)
+
+        bits = self.let(f"bitcast {f32} {x} to {i32}")
+        top = self.let(f"lshr {i32} {bits}, {word(16)}")
+        odd = self.let(f"and {i32} {top}, {word(1)}")
+        step = self.let(f"add {i32} {odd}, {word(0x7FFF)}")
+        rounded = self.let(f"lshr {i32} {self.let(f'add {i32} {bits}, {step}')}, {word(16)}")
+        quiet = self.let(f"or {i32} {top}, {word(0x40)}")
+        nan = self.let(f"fcmp uno {f32} {x}, {x}")
+        return self.let(f"trunc {i32} {self.select(nan, 'i32', lanes, quiet, rounded)} to {i16}")
+
+
+UNSIGNED_KINDS = frozenset(UNSIGNED)

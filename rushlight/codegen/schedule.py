@@ -1,0 +1,248 @@
+"""Schedules: how the loops of a nest are split, joined, ordered, vectorised and cut in stages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rushlight.codegen.kernel import Accumulation, Kernel, Stage, Store, Window, make_kernel
+from rushlight.codegen.pull import Buffer, Columns
+from rushlight.codegen.traverse import substitute, walk
+from rushlight.codegen.values import INDEX, MATH, Loop, Value
+
+LOCAL_BYTES = 32768  # of a row that is kept between stages: what a first-level cache holds
+PARALLEL = 65536  # elements beyond which a fold of few rows is cut in parts
+PARTS = 64  # at most
+LANES = 16  # elements that one turn of a vectorised loop may take
+
+
+class Nest:
+    """Stores over rows and columns, before their loops are in order.
+
+    Columns are the loops that stores of a whole row share with folds; a nest without folds has
+    none.
+    """
+
+    def __init__(
+        self,
+        b: Columns,
+        rows: Sequence[Loop],
+        columns: Sequence[Loop],
+        stores: Sequence[Store],
+        scans: Sequence[Value] = (),
+    ) -> None:
+        self.b = b
+        self.rows = [loop for loop in rows if loop.size != 1]
+        self.columns = [loop for loop in columns if loop.size != 1]
+        self.stores = list(stores)
+        self.scans = list(scans)
+
+    @property
+    def roots(self) -> list[Value]:
+        return [v for store in self.stores for v in (store.index, store.value)]
+
+    def values(self) -> list[Value]:
+        return walk(self.roots)
+
+    def replace(
+        self, values: Mapping[Value, Value], loops: Mapping[Loop, tuple[Loop, ...]]
+    ) -> None:
+        """Puts other values and loops in the place of some."""
+        new = iter(substitute(self.b, [*self.roots, *self.scans], values, loops))
+        self.stores = [Store(s.buffer, next(new), next(new), s.how) for s in self.stores]
+        self.scans = list(new)
+        self.rows = [m for n in self.rows for m in loops.get(n, (n,))]
+        self.columns = [m for n in self.columns for m in loops.get(n, (n,))]
+
+    def split(self) -> None:
+        """Splits loops until no index needs a quotient or a remainder, where sizes allow it."""
+        while (found := next(self.divisions(), None)) is not None:
+            loop, size = found
+            outer = Loop(f"{loop.name}a", loop.size // size)
+            inner = Loop(f"{loop.name}b", size)
+            b = self.b
+            index = b.variable(outer) * size + b.variable(inner)
+            self.replace({b.variable(loop): index}, {loop: (outer, inner)})
+
+    def divisions(self) -> Iterator[tuple[Loop, int]]:
+        """Loops with the size of the inner one of the two that they should be."""
+        scanned = {loop for scan in self.scans for loop in scan.data.loops}
+        for v in self.values():
+            if v.kind != INDEX or v.op not in ("floor", "mod"):
+                continue
+            terms, _ = self.b.expand([(v.args[0], 1)])
+            for atom, factor in terms.items():
+                if atom.op != "var" or atom.data in scanned or factor <= 0 or v.data % factor:
+                    continue
+                size = v.data // factor
+                if 1 < size < atom.data.size and atom.data.size % size == 0:
+                    yield atom.data, size
+
+    def collapse(self) -> None:
+        """Makes one loop of two wherever every index goes through both as through one."""
+        while (found := self.pair()) is not None:
+            outer, inner = found
+            both = Loop(inner.name, outer.size * inner.size)
+            b = self.b
+            zero = b.constant(0, INDEX)
+            self.replace(
+                {b.variable(outer): zero, b.variable(inner): b.variable(both)},
+                {outer: (), inner: (both,)},
+            )
+
+    def pair(self) -> tuple[Loop, Loop] | None:
+        values = self.values()
+        uses: list[dict[Loop, int]] = []
+        nests: set[tuple[Loop, ...]] = {tuple(self.rows), tuple(self.columns)}
+        for v in values:
+            if v.op == "affine":
+                parts = zip(v.args, v.data[0], strict=True)
+                uses.append({a.data: f for a, f in parts if a.op == "var"})
+                continue
+            uses.extend([{a.data: 1} for a in v.args if a.op == "var"])
+            if v.op in ("fold", "scan"):
+                nests.add(v.data.loops)
+        uses.extend([{v.data: 1} for v in self.roots if v.op == "var"])
+        kept = {loop for scan in self.scans for loop in scan.data.loops}
+        for nest in nests:
+            for inner in nest:
+                for outer in nest:
+                    if (
+                        inner is not outer
+                        and not {inner, outer} & kept
+                        and all([u.get(outer, 0) == u.get(inner, 0) * inner.size for u in uses])
+                        and all([(inner in n) == (outer in n) for n in nests])
+                    ):
+                        return outer, inner
+        return None
+
+    def accesses(self) -> list[tuple[Value, bool]]:
+        """The places of all loads and stores, and which are stores."""
+        places = [(v.args[0], False) for v in self.values() if v.op == "load"]
+        return [*places, *[(s.index, True) for s in self.stores]]
+
+    def vectorised(self, allowed: Collection[Loop] | None = None) -> Loop | None:
+        """The loop that most accesses run along with step 1."""
+        folds = [v for v in self.values() if v.op == "fold"]
+        places = [(p, s, self.b.free(p)) for p, s in self.accesses()]
+        loops = list(
+            dict.fromkeys([*self.rows, *self.columns, *[n for f in folds for n in f.data.loops]])
+        )
+        kept = {loop for scan in self.scans for loop in scan.data.loops}
+        best, found = 0.0, None
+        for loop in loops:
+            if loop in kept or (allowed is not None and loop not in allowed):
+                continue
+            score = 0.0
+            for place, stored, free in places:
+                if loop in free:
+                    gain = 4.0 if step(place, loop, self.b) == 1 else -2.0 if stored else 1.0
+                    score += gain * math.prod([n.size for n in free])
+            score *= loop.size / (-(-loop.size // 8) * 8)
+            for fold in folds:
+                if loop in fold.data.loops:  # lanes must be combined in the end
+                    score -= 6 * math.prod([n.size for n in self.b.free(fold)])
+            if score > best:
+                best, found = score, loop
+        return found
+
+    def stages(self, vector: Loop | None, late: Collection[Buffer] = ()) -> list[Stage]:
+        """The order of folds and stores within a row."""
+        rows, columns = frozenset(self.rows), tuple(self.columns)
+        level: dict[Value, int] = {}
+        phases: list[dict[tuple[Loop, ...], tuple[list[Accumulation], list[Store]]]] = []
+
+        def phase(number: int, loops: tuple[Loop, ...]) -> tuple[list[Accumulation], list[Store]]:
+            phases.extend([{} for _ in range(number + 1 - len(phases))])
+            return phases[number].setdefault(loops, ([], []))
+
+        for v in self.values():
+            level[v] = max([level[a] for a in v.args], default=0)
+            if v.op == "fold" and self.b.free(v) <= rows:
+                phase(level[v], v.data.loops)[0].append(Accumulation(v, v.args))
+                level[v] += 1
+        whole = [s for s in self.stores if not self.b.free(s.index) <= rows]
+        last = max([level[s.value] for s in whole], default=0)
+        for store in whole:
+            known = last if store.buffer in late else max(level[store.value], level[store.index])
+            phase(known, columns)[1].append(store)
+        rest = tuple([s for s in self.stores if s not in whole])
+        scans = tuple([Accumulation(scan, scan.args) for scan in self.scans])
+        stages = [
+            Stage(loops, tuple(folds), scans if stores else (), tuple(stores))
+            for number in phases
+            for loops, (folds, stores) in number.items()
+        ]
+        return self.spill([*stages, Stage((), stores=rest)] if rest else stages, vector)
+
+    def spill(self, stages: list[Stage], vector: Loop | None) -> list[Stage]:
+        """Keeps costly values that a later stage needs again in memory of the row."""
+        b, columns, rows = self.b, self.columns, frozenset(self.rows)
+        places = list(zip([b.variable(n) for n in columns], steps(columns), strict=True))
+        place = b.affine(places)
+        shape = tuple([n.size for n in columns])
+        size = math.prod(shape) * 8 * (LANES if vector in rows else 1)
+        if not columns or size > LOCAL_BYTES:
+            return stages
+        folds = {fold.value: fold.value for stage in stages for fold in stage.folds}
+        kept: dict[Value, Value] = {}
+        lanes = [b.variable(vector)] if vector is not None and vector in rows else []
+        results: list[Stage] = []
+        for stage in stages:
+            new = stage.with_roots(substitute(b, stage.roots, {**folds, **kept}))
+            results.append(new)
+            if set(stage.loops) == set(columns):
+                for v in walk(new.roots, folds):
+                    if v.op in MATH and b.free(v) - rows == set(columns):
+                        buffer = Buffer(v.kind, shape, local=True)
+                        kept[v] = b.load(buffer, v.kind, [place, *lanes])
+        used = {v for stage in results for v in walk(stage.roots, folds)}
+        kept = {v: load for v, load in kept.items() if load in used}
+        for number, stage in enumerate(results):
+            here = [v for v in walk(stage.roots, folds) if v in kept]
+            stores = [Store(kept[v].data, place, v) for v in here]
+            results[number] = replace(stage, stores=(*stage.stores, *stores))
+        return results
+
+    def cost(self) -> int:
+        """A row's work in elements, those of costly functions counted tenfold."""
+        rows = set(self.rows)
+        seen = self.values()
+        inner = [math.prod([n.size for n in self.b.free(v) - rows]) for v in seen]
+        heavy = [10 * n for v, n in zip(seen, inner, strict=True) if v.op in MATH]
+        loads = [n for v, n in zip(seen, inner, strict=True) if v.op in ("load", "div")]
+        return max(1, (sum(heavy) + sum(loads)) // 2)
+
+    def kernel(self, late: Collection[Buffer] = ()) -> Kernel:
+        """The kernel of this nest."""
+        vector = self.vectorised()
+        work = self.cost()
+        outer = [loop for loop in self.rows if loop is not vector]
+        window = None
+        if vector in self.rows and outer and vector is not None:
+            if math.prod([n.size for n in outer]) < 8 and vector.size > 16384:
+                part = Loop("part", -(-vector.size // 16384))
+                self.rows.insert(0, part)
+                window = Window(part, vector, 16384)
+                work *= 16384
+            else:
+                work *= vector.size
+        return make_kernel(self.b, self.rows, self.stages(vector, late), vector, work, window)
+
+
+def steps(loops: Sequence[Loop]) -> list[int]:
+    """The distance of neighbours of each loop in a C-contiguous array over all of them."""
+    return [math.prod([n.size for n in loops[k + 1 :]]) for k in range(len(loops))]
+
+
+def step(place: Value, loop: Loop, b: Columns) -> int | None:
+    """How far a place moves with a loop; None if not evenly."""
+    terms, _ = b.expand([(place, 1)])
+    total = 0
+    for atom, factor in terms.items():
+        if atom.op == "var" and atom.data is loop:
+            total += factor
+        elif loop in b.free(atom):
+            return None
+    return total

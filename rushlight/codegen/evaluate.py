@@ -8,7 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rushlight.codegen.values import INDEX, Builder, Loop, Source, Value
+from rushlight.codegen.values import INDEX, Builder, Loop, Scan, Scatter, Source, Value
+from rushlight.kernels import casting
 from rushlight.kernels import special as functions
 
 NUMPY = {
@@ -91,7 +92,7 @@ class Evaluation:
         if x.kind == INDEX and op in ("floor", "mod"):
             return args[0] // x.data if op == "floor" else args[0] % x.data
         if op == "cast":
-            return args[0] != 0 if x.kind == "b1" else args[0].astype(kind)
+            return args[0] != 0 if x.kind == "b1" else casting.cast(args[0], np.dtype(kind))
         if op == "bits":
             return args[0].view(kind)
         if op == "neg" and x.kind == "b1":
@@ -112,8 +113,9 @@ class Evaluation:
             shape[axis] = loop.size
         body, *positions = [np.broadcast_to(p, shape) for p in parts]
         if not positions:
-            dtype = None if how in ("and", "or", "max", "min") else body.dtype
-            options = {} if dtype is None else {"dtype": dtype}
+            options = {} if how in ("and", "or", "max", "min") else {"dtype": body.dtype}
+            if how in ("max", "min"):
+                options = {"initial": edge(body.dtype, how)}
             return FOLDS[how](body, axis=axes, keepdims=True, **options)
         moved = np.moveaxis(body, axes, range(-len(axes), 0))
         flat = moved.reshape(*moved.shape[: rank - len(axes)], -1)
@@ -126,6 +128,16 @@ class Evaluation:
             axes,
         )
         return kept
+
+
+def edge(dtype: np.dtype, how: str) -> Any:
+    """What the largest of no elements is, or the smallest."""
+    if dtype == np.bool_:
+        return how == "min"
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return limits.min if how == "max" else limits.max
+    return -np.inf if how == "max" else np.inf
 
 
 def evaluate(
@@ -168,3 +180,55 @@ def filled(array: np.ndarray, shape: Sequence[int], dtype: Any) -> np.ndarray:
     extra = array.ndim - len(shape)
     flat = array.reshape(array.shape[extra:]) if extra > 0 else array
     return np.broadcast_to(flat, shape).astype(dtype)
+
+
+COMBINED: dict[str, np.ufunc] = {
+    "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
+
+
+def evaluate_scatter(
+    shape: Sequence[int], operands: Sequence[np.ndarray | None], scatter: Callable[..., Scatter]
+) -> np.ndarray:
+    """The array of ``shape`` that ``scatter(b, *sources)`` describes.
+
+    >>> def count(b, x):
+    ...     one, zero = b.constant(1, "i64"), b.constant(0, "i64")
+    ...     return b.scatter(
+    ...         start=lambda i: zero, sizes=x.shape, element=lambda k: ((x[k],), one), how="add"
+    ...     )
+    >>> evaluate_scatter((4,), [np.array([3, 1, 3])], count)
+    array([0, 1, 0, 2])
+    """
+    b = Builder()
+    sources = [source(b, f"x{n}", a) for n, a in enumerate(operands)]
+    rule = scatter(b, *sources)
+    y = np.array(evaluate(shape, operands, lambda b, i, *xs: scatter(b, *xs).start(i)))
+
+    def parts(b: Builder, k: Any, *xs: Any) -> tuple[Value, ...]:
+        index, value = scatter(b, *xs).element(k)
+        return (value, *[b.position(j) for j in index])
+
+    value, *index = evaluate(rule.sizes, operands, parts)
+    if rule.how == "set":
+        y[tuple(index)] = value
+    else:
+        COMBINED[rule.how].at(y, tuple(index), value)
+    return y
+
+
+def evaluate_scan(
+    shape: Sequence[int], operands: Sequence[np.ndarray | None], scan: Callable[..., Scan]
+) -> np.ndarray:
+    """The array of ``shape`` that ``scan(b, *sources)`` describes.
+
+    >>> evaluate_scan(
+    ...     (3,), [np.array([1, 2, 3])], lambda b, x: b.scan(dim=0, element=lambda i: x[i])
+    ... )
+    array([1, 3, 6])
+    """
+    b = Builder()
+    rule = scan(b, *[source(b, f"x{n}", a) for n, a in enumerate(operands)])
+    terms = evaluate(shape, operands, lambda b, i, *xs: scan(b, *xs).element(i))
+    with np.errstate(all="ignore"):
+        return COMBINED[rule.how].accumulate(terms, rule.dim) if shape else terms

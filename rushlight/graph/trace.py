@@ -120,6 +120,10 @@ class Trace:
                 "a graph cannot hold it. Use a mask of fixed size (rl.where, multiplication), or "
                 "call it outside the compiled function."
             )
+        if op.decompose is not None:
+            parts = self.decomposed(op, operands, attrs)
+            if parts is not NotImplemented:
+                return parts
         given = self.elementwise(op, operands) if isinstance(op, Elementwise) else operands
         pairs = [self.operand(t) for t in given]
         attrs = {name: self.attribute(value) for name, value in attrs.items()}
@@ -128,6 +132,18 @@ class Trace:
             return self.draw(op, pairs, attrs, generator)
         y = self.compute(op, [example for _, example in pairs], attrs)
         return self.symbols(op, tuple([node for node, _ in pairs]), attrs, y)
+
+    def decomposed(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The symbols of an op that says what it is made of, unless it declines."""
+        state = local.state
+        recording, state.grad = state.grad, False
+        try:
+            y = op.decompose(*operands, **attrs)
+        finally:
+            state.grad = recording
+        if isinstance(y, tuple):
+            return tuple([self.symbol(t) for t in y])
+        return y if y is NotImplemented else self.symbol(y)
 
     def compute(self, op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         try:

@@ -111,6 +111,19 @@ def taps(m: Map, kind: np.dtype) -> Taps:
     return RULES[m.rule](m, kind)
 
 
+@functools.lru_cache(256)
+def transposed_taps(m: Map, kind: np.dtype) -> Taps:
+    """The results and weights that each element has a part in; short rows end with weights 0."""
+    elements, weights = taps(m, kind)
+    order = elements.reshape(-1).argsort(kind="stable")
+    times = np.bincount(elements.reshape(-1), minlength=m.length)
+    first = np.cumsum(times) - times
+    steps = np.arange(times.max(initial=1))
+    inside = steps < times.reshape(-1, 1)
+    place = order.take(np.minimum(first.reshape(-1, 1) + steps, order.size - 1))
+    return place // elements.shape[1], np.where(inside, weights.reshape(-1).take(place), 0)
+
+
 def centres(m: Map, kind: np.dtype) -> np.ndarray:
     """Where the results stand, if the centres of the elements are 0, 1, 2, …"""
     i, scale, half = np.arange(m.outputs, dtype=kind), kind.type(m.scale), kind.type(0.5)

@@ -25,6 +25,7 @@ from rushlight.ops.base import (
     overwrite,
     registry,
 )
+from rushlight.ops.elements import reduced, wide
 from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Pointwise, Unary, conjugate
 from rushlight.ops.samples import Fails, S, T, unary_samples
@@ -186,6 +187,13 @@ class Softmax(Formula):
         y /= total(y, dim)
         return y
 
+    def at(self, b, i, x, *, dim):
+        e, total = above_maximum_at(b, i, x, dim)
+        return b.exp(e) / total
+
+    def folded(self, attrs, shape):
+        return attrs["dim"]
+
     def vjp(self, g, y, _x, *, dim):
         return y * (g - (g * y).sum(dim, keepdim=True))
 
@@ -214,6 +222,13 @@ class LogSoftmax(Formula):
         y -= np.log(total(np.exp(y), dim))
         return y
 
+    def at(self, b, i, x, *, dim):
+        e, total = above_maximum_at(b, i, x, dim)
+        return e - b.log(total)
+
+    def folded(self, attrs, shape):
+        return attrs["dim"]
+
     def vjp(self, g, y, _x, *, dim):
         return g - y.exp() * g.sum(dim, keepdim=True)
 
@@ -231,6 +246,13 @@ def above_maximum(x: np.ndarray, dim: tuple[int, ...]) -> np.ndarray:
     if not x.size:
         return x.copy()
     return np.asarray(x - np.maximum.reduce(x, dim, keepdims=True))
+
+
+def above_maximum_at(b: Any, i: Any, x: Any, dim: tuple[int, ...]) -> tuple[Any, Any]:
+    """x minus its maximum along ``dim``, and the sum of the exponentials of that."""
+    top = reduced(b, "max", i, x, dim, True)
+    total = reduced(b, "add", i, x, dim, True, lambda v: b.exp(wide(v) - top))
+    return wide(x[i]) - top, total
 
 
 class Threshold(Formula):

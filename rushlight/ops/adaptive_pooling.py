@@ -23,6 +23,7 @@ from rushlight.ops.interpolation import resample
 from rushlight.ops.pooling import need_dtype, not_ints, plane_put, with_indices
 from rushlight.ops.reduce import in_float32
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.windowing import first_largest
 from rushlight.tensor import Tensor
 
 Sizes = int | None | Sequence[int | None]
@@ -193,6 +194,23 @@ class LargestApart(Op):
             alone[dim] = windows[dim]
             x = kernels.fold(np.maximum, x.take(each.reshape(-1), dim), tuple(alone), -np.inf)
         return x
+
+    def at(self, b, i, x, *, sizes, return_indices):
+        lead, plane = i[: len(i) - len(sizes)], x.shape[x.ndim - len(sizes) :]
+        longest = [apart(n, count).shape[1] for n, count in zip(plane, sizes, strict=True)]
+
+        def position(*ks: Any) -> list[Any]:
+            sides = zip(i[len(lead) :], ks, plane, sizes, strict=True)
+            return [
+                b.min((b.position(o) * n) // count + k, -((-(b.position(o) + 1) * n) // count) - 1)
+                for o, k, n, count in sides
+            ]
+
+        best, place = first_largest(b, lead, x, longest, plane, position)
+        return (best, place) if return_indices else best
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp(self, g, _y, x, *, sizes, return_indices):
         _, index = largest_apart(x, sizes, True)

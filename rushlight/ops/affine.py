@@ -83,6 +83,7 @@ class Linear(Op):
     method = False
     operands = ("x", "weight", "bias")
     arithmetic = True
+    library = "a contraction"
     samples = [
         S(T(3, 4), T(5, 4)),
         S(T(3, 4), T(5, 4), T(5)),
@@ -221,6 +222,7 @@ class PlusMm(Op):
     function = method = False
     operands = ("input", "a", "b")
     arithmetic = True
+    library = "a contraction"
 
     def check(self, input: Tensor, a: Tensor, b: Tensor) -> Any:
         return (input, a, b), {}

@@ -284,9 +284,8 @@ class Divider(Binary, abstract=True):
 
     def emit(self, b, x, y):
         if not x.is_float and not (y.op == "constant" and y.data):
-            zero = y.eq(0)
-            fault = b.checked(zero.cast("index"), 1, self.by_zero)  # 0, or the end of the program
-            y = b.where(zero, 1, y) + fault.cast(y.kind)
+            fault = b.checked(y.eq(0).cast("index"), 1, self.by_zero)  # 0, or the program's end
+            y = y + fault.cast(y.kind)
         return scalars.run(b, self.eager, (x, y))
 
 

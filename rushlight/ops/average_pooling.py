@@ -11,9 +11,11 @@ from rushlight import dtypes
 from rushlight.kernels import pooling as kernels
 from rushlight.kernels.pooling import Windows
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.elements import wide
 from rushlight.ops.pooling import Sizes, need_dtype, per_dimension, pool_errors, windows_of
 from rushlight.ops.reduce import in_float32, need_bool
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.windowing import shared, window_spread, window_sum
 from rushlight.tensor import Tensor
 
 
@@ -28,6 +30,16 @@ class SpreadAverage(Op):
     @in_float32
     def eager(self, y, *, windows, padded, divisor):
         return kernels.spread(shares(y, windows, padded, divisor), windows)
+
+    def at(self, b, i, y, *, windows, padded, divisor):
+        def share(index: Any, _: Any) -> Any:
+            own = index[len(index) - len(windows) :]
+            return shared(b, wide(y[index]), own, windows, padded, divisor)
+
+        return window_spread(b, i, windows, share)
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp(self, g, _x, _y, **attrs):
         pool = registry[f"nn.functional.avg_pool{len(attrs['windows'])}d"]
@@ -75,6 +87,13 @@ class AvgPool(Op, abstract=True):
     @in_float32
     def eager(self, x, *, windows, padded, divisor):
         return shares(kernels.fold(np.add, x, windows, 0), windows, padded, divisor)
+
+    def at(self, b, i, x, *, windows, padded, divisor):
+        own = i[len(i) - len(windows) :]
+        return shared(b, window_sum(b, i, x, windows), own, windows, padded, divisor)
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp(self, g, _y, _x, **attrs):
         return spread_average(g, **attrs)

@@ -32,6 +32,7 @@ from rushlight.autograd.tape import (
 )
 from rushlight.errors import user_place
 from rushlight.layouts import OutOfMemoryError
+from rushlight.ops.elements import chosen
 from rushlight.ops.samples import Fails, S
 from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new, wrap
@@ -80,6 +81,7 @@ class Op:
     folded: Any = None  # (attrs, *shapes): the dims of operand 0 that folds of ``at`` run over
     scatter: Any = None  # (b, *sources, **attrs): a result written to at computed places
     scan: Any = None  # (b, *sources, **attrs): running sums or products
+    decompose: Any = None  # (*tensors, **attrs): the op in ops that a graph holds in its place
     library: str = ""  # why none of them: programs call ``eager``
     dynamic: bool = False  # the shape of the result depends on values: it cannot be traced
 
@@ -464,6 +466,16 @@ class ViewScatter(Op):
             part = op.eager(part, **attrs)
         part[...] = source
         return y
+
+    def at(self, b, i, base, source, *, chain):
+        conditions, index, shape = [], i, base.shape
+        part = np.empty(shape, np.bool_)  # never looked into: what has its shape
+        for op, attrs in steps(chain):
+            holds, index = op.seen(b, index, shape, **attrs)
+            conditions += holds
+            part = op.eager(part, **attrs)
+            shape = part.shape
+        return chosen(b, conditions, source, index, lambda: base[i])
 
     def vjp_base(self, g, _y, _base, _source, *, chain):
         part = g

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.ops.base import composite, need_tensor, ops, registry
+from rushlight.ops.elements import flat, unflat, wide
 from rushlight.ops.filling import Overwrite
 from rushlight.ops.normalization import SPACE, floating, parameters_fit, standardized, too_few
 from rushlight.ops.samples import Fails, S, T
@@ -43,6 +44,10 @@ class Follow(Overwrite):
 
     def write(self, x, new, *, momentum, factor):
         x[...] = x * x.dtype.type(1 - momentum) + new.reshape(x.shape) * (momentum * factor)
+
+    def at(self, b, i, x, new, *, momentum, factor):
+        step = wide(new[unflat(flat(i, x.shape), new.shape)]) * (momentum * factor)
+        return wide(x[i]) * (1 - momentum) + step.cast(wide(x[i]).kind)
 
 
 follow = registry["follow"].call

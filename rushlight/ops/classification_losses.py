@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from operator import index
 from typing import Any
@@ -12,7 +13,8 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.kernels import cross_entropy as kernels
-from rushlight.ops.base import Op, composite, need_tensor, registry
+from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.elements import Refusal, flat, wide
 from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -161,6 +163,45 @@ def check_ignore_index(name: str, ignore_index: Any) -> None:
         ) from None
 
 
+class CheckedLabels(Op):
+    """The labels, 0 where they are to be ignored; an error if one is that of no class."""
+
+    function = method = differentiable = False
+
+    def check(self, target: Tensor, classes: int, ignore_index: int) -> Any:
+        return (target,), {"classes": classes, "ignore_index": ignore_index}
+
+    def eager(self, target, *, classes, ignore_index):
+        labels, _ = kernels.checked_labels(target.reshape(-1), classes, ignore_index)
+        return labels.reshape(target.shape)
+
+    def at(self, b, i, target, *, classes, ignore_index):
+        label = b.where(target[i].eq(ignore_index), 0, target[i])
+        message = kernels.no_label("{}", classes, ignore_index)
+        return b.checked(label, classes, Refusal(IndexError, message))
+
+
+checked_labels = registry["checked_labels"].call
+
+
+def settled(
+    losses: Tensor, labels: Tensor, ignored: Tensor, weight: Tensor | None, reduction: str
+) -> tuple[Tensor, Tensor]:
+    """``kernels.settle`` with ops: the losses reduced, and the share of each label in that."""
+    shares = ops.ones_like(losses) if weight is None else weight.to(losses.dtype)[labels]
+    shares = shares.masked_fill(ignored, 0)
+    losses = (losses * shares).masked_fill(
+        ignored, 0
+    )  # times zero would not do for an infinite one
+    if reduction == "none":
+        return losses, shares.reshape(-1)
+    loss = losses.sum()
+    if reduction == "mean":
+        total = shares.sum()
+        loss, shares = loss / total, shares / total.masked_fill(total == 0, 1)
+    return loss, shares.reshape(-1)
+
+
 class PickedLoss(Op):
     """-x at the labels, reduced; the share of each label in that, and its place."""
 
@@ -174,6 +215,19 @@ class PickedLoss(Op):
 
     def eager(self, x, target, weight, *, reduction, ignore_index):
         return in_float32(kernels.nll_loss, x, target, weight, reduction, ignore_index)
+
+    def decompose(self, x, target, weight, *, reduction, ignore_index):
+        dim = kernels.class_dim(x.ndim)
+        classes = x.shape[dim]
+        u = x.float() if x._array.dtype in dtypes.HALF else x
+        labels = checked_labels(target, classes, ignore_index)
+        losses = -u.gather(dim, labels.unsqueeze(dim)).squeeze(dim)
+        loss, shares = settled(losses, labels, target == ignore_index, weight, reduction)
+        inner = math.prod(x.shape[2:])
+        after = ops.arange(inner).reshape(x.shape[2:])
+        before = ops.arange(0, x.numel(), classes * inner) if x.ndim > 1 else ops.arange(1)
+        places = labels * inner + after + before.reshape(-1, *[1] * (target.ndim - 1))
+        return loss.to(x.dtype), shares, places.reshape(-1)
 
     def vjp(self, g, y, _x, target, weight, **attrs):
         _, shares, places = y
@@ -202,6 +256,13 @@ class PickedSlope(Op):
         y = np.zeros(shape, g.dtype)
         y.reshape(-1)[places] = -g.reshape(-1) * shares
         return y
+
+    def at(self, b, i, g, shares, places, target, weight, *, shape, reduction, ignore_index):
+        dim = kernels.class_dim(len(shape))
+        own = (*i[:dim], *i[dim + 1 :])
+        share = shares[flat(own, target.shape)] if shares.ndim else shares[()]
+        value = -wide(g[own if reduction == "none" else ()]) * wide(share)
+        return b.where(b.position(target[own]).eq(i[dim]), value, 0)
 
     def vjp(self, g, _y, _outer, _shares, _places, target, weight, *, shape, **attrs):
         return picked_loss(g, target, weight, **attrs)[0], None, None, None, None
@@ -282,6 +343,25 @@ class LabelCrossEntropy(Op):
         how = reduction, ignore_index, smoothing
         return in_float32(kernels.cross_entropy, x, target, weight, *how)
 
+    def decompose(self, x, target, weight, *, reduction, ignore_index, smoothing):
+        dim = kernels.class_dim(x.ndim)
+        classes = x.shape[dim]
+        u = x.float() if x._array.dtype in dtypes.HALF else x
+        labels = checked_labels(target, classes, ignore_index)
+        place = labels.unsqueeze(dim)
+        e = u - u.amax(dim, keepdim=True)
+        total = e.exp().sum(dim, keepdim=True)
+        losses = total.log() - (1 - smoothing) * e.gather(dim, place)
+        if smoothing:
+            losses = losses - smoothing / classes * e.sum(dim, keepdim=True)
+        ignored = target == ignore_index
+        loss, shares = settled(losses.squeeze(dim), labels, ignored, weight, reduction)
+        share = shares.reshape(total.shape)
+        numbers = ops.arange(classes).reshape(-1, *[1] * (x.ndim - dim - 1))
+        hot = (place == numbers).to(u.dtype)
+        slope = share * (e.exp() / total - (1 - smoothing) * hot - smoothing / classes)
+        return loss.to(x.dtype), slope
+
     def vjp(self, g, y, x, target, weight, **attrs):
         return cross_entropy_slope(g, y[1], x, target, weight, attrs), None, None
 
@@ -306,6 +386,11 @@ class CrossEntropySlope(Op):
         if reduction == "none":
             g = np.expand_dims(g, kernels.class_dim(x.ndim))
         return np.multiply(slope, g)
+
+    def at(self, b, i, g, slope, x, target, weight, *, reduction, **attrs):
+        dim = kernels.class_dim(len(i))
+        own = (*i[:dim], *i[dim + 1 :]) if reduction == "none" else ()
+        return wide(slope[i]) * wide(g[own])
 
     def vjp(self, g, _y, outer, _slope, x, target, weight, *, reduction, ignore_index, smoothing):
         dim = kernels.class_dim(x.ndim)

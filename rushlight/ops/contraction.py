@@ -31,6 +31,7 @@ class Product(Op, abstract=True):
     ranks = (2, 2)
     arithmetic = True
     product: Callable[[Any, Any], Tensor]  # the op without ``out``
+    library = "a contraction"
 
     def make(self) -> Callable[..., Any]:
         self.product = self.closure()
@@ -277,6 +278,7 @@ class Bmm(Op):
     operands = ("a", "b")
     arithmetic = True
     batched: Callable[[Tensor, Tensor], Tensor]  # of any batches that broadcast
+    library = "a contraction"
     samples = [S(T(2, 3, 4), T(2, 4, 5)), S(T(0, 3, 4), T(0, 4, 5)), S(T(2, 3, 0), T(2, 0, 5))]
     errors = [
         Fails(RuntimeError, r"to be: \[2, 3\] but got: \[2, 4\]", T(2, 2, 3), T(2, 4, 5)),

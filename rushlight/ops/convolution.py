@@ -30,6 +30,7 @@ class Convolve(Op):
     """
 
     function = method = False
+    library = "a contraction"
 
     def check(
         self, x: Tensor, w: Tensor, bias: Tensor | None, geometry: Geometry, count: Sizes
@@ -53,6 +54,7 @@ class ConvolveTransposed(Op):
     """x, of a given ``size``, from y, w and a bias."""
 
     function = method = False
+    library = "a contraction"
 
     def check(
         self, y: Tensor, w: Tensor, bias: Tensor | None, geometry: Geometry, size: Sizes
@@ -78,6 +80,7 @@ class ConvolveWeight(Op):
     """w, with a given ``kernel``, from x and y."""
 
     function = method = False
+    library = "a contraction"
 
     def check(self, x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) -> Any:
         return (x, y), {"geometry": geometry, "kernel": kernel}

@@ -29,6 +29,7 @@ from rushlight.layouts import (
 )
 from rushlight.literals import no_pinned_memory, tensor
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
+from rushlight.ops.elements import kind_of
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -142,7 +143,16 @@ SIZE_SAMPLES = [
 ]  # fmt: skip
 
 
-class Zeros(Factory):
+class Filled(Factory, abstract=True):
+    """A new tensor of one number; compiled, one that is not to be looked into holds zeros."""
+
+    element = 0
+
+    def at(self, b, i, *like, kind, **attrs):
+        return b.constant(self.element, kind_of(kind))
+
+
+class Zeros(Filled):
     """Zeros in a tensor of the given sizes.
 
     >>> rl.zeros(2, 3)
@@ -162,13 +172,14 @@ class Zeros(Factory):
         return np.zeros(size, kind)
 
 
-class Ones(Factory):
+class Ones(Filled):
     """Ones in a tensor of the given sizes.
 
     >>> rl.ones(2, dtype=rl.int64)
     tensor([1, 1])
     """
 
+    element = 1
     variadic = True
     samples = SIZE_SAMPLES
     errors = SIZE_ERRORS
@@ -181,7 +192,7 @@ class Ones(Factory):
         return np.ones(size, kind)
 
 
-class Empty(Factory):
+class Empty(Filled):
     """A tensor of the given sizes whose elements are whatever was in memory.
 
     >>> rl.empty(2, 3).shape
@@ -238,6 +249,9 @@ class Full(Factory):
     def eager(self, *, size, fill_value, kind):
         return np.full(size, fill_value, kind)
 
+    def at(self, b, i, *, size, fill_value, kind):
+        return b.constant(fill_value, kind_of(kind))
+
 
 def fill_number(name: str, value: Any) -> Any:
     """The Python number that a fill value, perhaps a 0-d tensor, stands for."""
@@ -269,7 +283,7 @@ def like(name: str, input: Any, dtype: Any, format: memory_format) -> dict[str, 
     return {"kind": kind, "order": order_of(format, x.shape, x)}
 
 
-class ZerosLike(Factory):
+class ZerosLike(Filled):
     """Zeros with the shape, and by default the dtype and strides, of ``input``.
 
     >>> rl.zeros_like(rl.tensor([1, 2]))
@@ -292,13 +306,14 @@ class ZerosLike(Factory):
         return arranged(np.zeros(permuted(x.shape, order), kind), order)
 
 
-class OnesLike(Factory):
+class OnesLike(Filled):
     """Ones with the shape, and by default the dtype and strides, of ``input``.
 
     >>> rl.ones_like(rl.zeros(2))
     tensor([1., 1.])
     """
 
+    element = 1
     samples = LIKE_SAMPLES
     errors = LIKE_ERRORS
 
@@ -315,7 +330,7 @@ class OnesLike(Factory):
         return arranged(np.ones(permuted(x.shape, order), kind), order)
 
 
-class EmptyLike(Factory):
+class EmptyLike(Filled):
     """Whatever was in memory, with the shape, and by default the dtype and strides, of ``input``.
 
     >>> rl.empty_like(rl.zeros(2, 3)).shape
@@ -367,8 +382,11 @@ class FullLike(Factory):
     def eager(self, x, *, fill_value, kind, order):
         return arranged(np.full(permuted(x.shape, order), fill_value, kind), order)
 
+    def at(self, b, i, x, *, fill_value, kind, order):
+        return b.constant(fill_value, kind_of(kind))
 
-class EmptyStrided(Factory):
+
+class EmptyStrided(Filled):
     """Whatever was in memory, in the given sizes and strides.
 
     >>> rl.empty_strided((2, 3), (1, 2)).stride()
@@ -405,7 +423,7 @@ class EmptyStrided(Factory):
         return np.lib.stride_tricks.as_strided(memory, size, strides)
 
 
-class EmptyPermuted(Factory):
+class EmptyPermuted(Filled):
     """Whatever was in memory, dense, with the dimensions in memory in ``physical_layout`` order.
 
     >>> rl.empty_permuted((2, 3, 4), (2, 0, 1)).stride()
@@ -466,6 +484,9 @@ class ScalarTensor(Factory):
 
     def eager(self, *, s, kind):
         return np.array(s, kind)
+
+    def at(self, b, i, *, s, kind):
+        return b.constant(s, kind_of(kind))
 
 
 NEW_SAMPLES = [S(T(2), 3, 2), S(T(2), (3,)), S(T(), ()), S(T(2), 2, dtype=dtypes.int64)]

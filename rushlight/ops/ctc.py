@@ -25,6 +25,7 @@ class CtcNll(Op):
 
     function = method = False
     differentiable = (0,)
+    library = "a recursion over paths"
 
     def check(
         self,
@@ -52,6 +53,7 @@ class CtcSlope(Op):
     """The gradient of :class:`CtcNll`, for log-probabilities that are a log-softmax."""
 
     function = method = False
+    library = "a recursion over paths"
 
     def check(
         self,

@@ -61,6 +61,7 @@ class Qr(Op):
     namespace = "linalg"
     method = False
     result = result_type("linalg_qr", "Q", "R")
+    library = "linear algebra"
     samples = [
         S(T(values=WELL)),
         S(T(values=TALL)),
@@ -156,6 +157,7 @@ class Svd(Op):
     namespace = "linalg"
     method = False
     result = result_type("linalg_svd", "U", "S", "Vh")
+    library = "linear algebra"
     samples = [
         S(T(values=WELL)),
         S(T(values=TALL), full_matrices=False),
@@ -257,6 +259,7 @@ class Svdvals(Op):
 
     namespace = "linalg"
     method = False
+    library = "linear algebra"
     samples = [S(T(values=WELL)), S(T(values=TALL)), S(T(values=BATCH)), S(T(0, 3))]
     errors = matrix_errors(square=False)
 
@@ -286,6 +289,7 @@ class Eigh(Op):
     namespace = "linalg"
     method = False
     result = result_type("linalg_eigh", "eigenvalues", "eigenvectors")
+    library = "linear algebra"
     samples = [
         S(T(values=POSITIVE, grad=False)),
         S(T(values=POSITIVE, grad=False), UPLO="U"),
@@ -354,6 +358,7 @@ class Eigvalsh(Op):
 
     namespace = "linalg"
     method = False
+    library = "linear algebra"
     samples = [S(T(values=POSITIVE, grad=False)), S(T(2, 3, 3, grad=False), "U"), S(T(0, 0))]
     errors = [*matrix_errors(), Fails(RuntimeError, "'L' or 'U', but got x", T(2, 2), UPLO="x")]
 
@@ -378,6 +383,7 @@ class Eig(Op):
     namespace = "linalg"
     method = False
     result = result_type("linalg_eig", "eigenvalues", "eigenvectors")
+    library = "linear algebra"
     samples = [S(T(values=WELL)), S(T(values=BATCH)), S(T(0, 0))]
     errors = [
         *matrix_errors(),
@@ -422,6 +428,7 @@ class Eigvals(Op):
 
     namespace = "linalg"
     method = False
+    library = "linear algebra"
     samples = [S(T(values=WELL)), S(T(values=BATCH)), S(T(0, 0))]
     errors = matrix_errors()
 

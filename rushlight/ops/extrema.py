@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
+from rushlight.ops.elements import extreme, flat, folded_dims, wide, woven
 from rushlight.ops.reduce import (
     Dims,
     Fold,
@@ -80,6 +81,10 @@ class Extremum(Fold, abstract=True):
         Fails(NotImplementedError, "'ComplexFloat'", T(3, dtype=dtypes.complex64)),
     )
     combine: np.ufunc
+    how: str
+
+    def at(self, b, i, x, *, dim, keepdim):
+        return extreme(b, self.how, i, x, dim, keepdim)
 
     def make(self) -> Callable[..., Any]:
         return whole(self, functools.partial(self.combine.reduce, axis=None), super().make())
@@ -107,6 +112,7 @@ class Amax(Extremum):
     tensor([5., 4.])
     """
 
+    how = "max"
     combine = np.maximum
 
 
@@ -117,6 +123,7 @@ class Amin(Extremum):
     tensor([1., 2.])
     """
 
+    how = "min"
     combine = np.minimum
 
 
@@ -145,6 +152,21 @@ class Choice(Op, abstract=True):
         return scattered(g, y[1], _x, dim, keepdim)
 
 
+def most(b: Any, how: str, i: Any, x: Any, dim: int | None, keepdim: bool) -> tuple[Any, Any]:
+    """The extreme element along ``dim``, or of all in order, and its position."""
+    dims = None if dim is None else (dim,) if x.ndim else ()
+    best = extreme(b, how, i, x, dims, keepdim)
+    folded = folded_dims(x.ndim, dims)
+    kept = [j for d, j in enumerate(i) if d not in folded] if keepdim else i
+    sizes = [x.shape[d] for d in folded]
+
+    def element(*ks: Any) -> tuple[Any, Any]:
+        value = wide(x[woven(kept, folded, ks)])
+        return value.cast("u8") if value.kind == "b1" else value, b.position(flat(ks, sizes))
+
+    return best, b.fold(f"arg{how}", sizes, element)
+
+
 class MaxDim(Choice):
     """The largest element of each line along ``dim``, and its index."""
 
@@ -155,6 +177,12 @@ class MaxDim(Choice):
         if not x.ndim:
             return x.copy(), np.zeros((), np.int64)
         return np.maximum.reduce(x, dim, keepdims=keepdim), x.argmax(dim, keepdims=keepdim)
+
+    def at(self, b, i, x, *, dim, keepdim):
+        return most(b, "max", i, x, dim, keepdim)
+
+    def folded(self, attrs, shape):
+        return (attrs["dim"],) if shape else ()
 
 
 class MinDim(Choice):
@@ -167,6 +195,12 @@ class MinDim(Choice):
         if not x.ndim:
             return x.copy(), np.zeros((), np.int64)
         return np.minimum.reduce(x, dim, keepdims=keepdim), x.argmin(dim, keepdims=keepdim)
+
+    def at(self, b, i, x, *, dim, keepdim):
+        return most(b, "min", i, x, dim, keepdim)
+
+    def folded(self, attrs, shape):
+        return (attrs["dim"],) if shape else ()
 
 
 max_dim, min_dim = registry["max_dim"].call, registry["min_dim"].call
@@ -304,6 +338,9 @@ class Position(Op, abstract=True):
             )
         return (x,), {"dim": dim if x.ndim else None, "keepdim": need_bool("keepdim", keepdim)}
 
+    def folded(self, attrs, shape):
+        return folded_dims(len(shape), None if attrs["dim"] is None else (attrs["dim"],))
+
 
 class Argmax(Position):
     """The index of the largest element (the first of equal ones), along ``dim`` or among all.
@@ -316,6 +353,9 @@ class Argmax(Position):
     def eager(self, x, *, dim, keepdim):
         return x.argmax(dim, keepdims=keepdim)
 
+    def at(self, b, i, x, *, dim, keepdim):
+        return most(b, "max", i, x, dim, keepdim)[1]
+
 
 class Argmin(Position):
     """The index of the smallest element (the first of equal ones), along ``dim`` or among all.
@@ -327,3 +367,6 @@ class Argmin(Position):
     @in_float32
     def eager(self, x, *, dim, keepdim):
         return x.argmin(dim, keepdims=keepdim)
+
+    def at(self, b, i, x, *, dim, keepdim):
+        return most(b, "min", i, x, dim, keepdim)[1]

@@ -33,6 +33,7 @@ class CholeskyInfo(Op):
 
     function = method = False
     differentiable = (0,)
+    library = "linear algebra"
 
     def check(self, A: Tensor, upper: bool) -> Any:
         return (A,), {"upper": upper}
@@ -139,6 +140,7 @@ class CholeskySolve(Op):
     tensor([[1.]])
     """
 
+    library = "linear algebra"
     samples = [
         S(T(3, 2), T(values=LOWER, grad=False)),
         S(T(3, 2), T(values=WELL, grad=False), upper=True),
@@ -187,6 +189,7 @@ class LuInfo(Op):
 
     function = method = False
     differentiable = (0,)
+    library = "linear algebra"
 
     def check(self, A: Tensor, pivot: bool) -> Any:
         return (A,), {"pivot": pivot}
@@ -224,6 +227,7 @@ class PermutationMatrix(Op):
     """P with A = P·L·U, from the pivots of an LU decomposition."""
 
     function = method = differentiable = False
+    library = "linear algebra"
 
     def check(self, pivots: Tensor, size: int, dtype: dtypes.dtype) -> Any:
         return (pivots,), {"size": size, "dtype": dtype}
@@ -460,6 +464,7 @@ class LdlInfo(Op):
     """What LAPACK's sytrf (hetrf) returns."""
 
     function = method = differentiable = False
+    library = "linear algebra"
 
     def check(self, A: Tensor, hermitian: bool) -> Any:
         return (A,), {"hermitian": hermitian}
@@ -528,6 +533,7 @@ class LdlSolve(Op):
 
     namespace = "linalg"
     method = differentiable = False
+    library = "linear algebra"
     samples = [
         S(T(values=POSITIVE), T(values=[1, 2, 3], dtype=dtypes.int32), T(3, 2)),
         S(

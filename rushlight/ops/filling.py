@@ -22,6 +22,7 @@ from rushlight.ops.base import (
     touched,
 )
 from rushlight.ops.creation import NUMBER
+from rushlight.ops.elements import among, flat
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
@@ -93,6 +94,9 @@ class Copy(Overwrite):
     def write(self, x, source):
         x[...] = source if source.dtype is x.dtype else cast(source, x.dtype)
 
+    def at(self, b, i, x, source):
+        return source.broadcast(i)
+
     def vjp_source(self, g, _y, _x, _source):
         return g
 
@@ -152,6 +156,9 @@ class Fill(Overwrite):
     def write(self, x, value):
         x.fill(cast(value, x.dtype) if isinstance(value, np.ndarray) else value)
 
+    def at(self, b, i, x, value):
+        return value[()]
+
     def vjp_value(self, g, _y, _x, _value):
         return g.sum()
 
@@ -194,6 +201,16 @@ class FillDiagonal(Overwrite):
         if x.size:
             np.fill_diagonal(x, value, wrap)
 
+    def at(self, b, i, x, *, value, wrap):
+        step = sum(
+            [x.shape[-1] ** d for d in range(x.ndim)]
+        )  # the sides are equal, or they are two
+        place = b.position(flat(i, x.shape))
+        conditions = [(place % step).eq(0)]
+        if x.ndim == 2 and not wrap:
+            conditions.append(place < x.shape[1] ** 2)
+        return b.where(among(b, conditions), b.constant(value, x.kind), x[i])
+
     def vjp_x(self, g, _y, _x, *, value, wrap):
         return g.clone().fill_diagonal_(0, wrap)
 
@@ -227,6 +244,9 @@ class Zero(Overwrite):
 
     def write(self, x):
         x.fill(0)
+
+    def at(self, b, i, x):
+        return b.constant(0, x.kind)
 
 
 @composite(

@@ -11,11 +11,14 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.kernels.pooling import Window, Windows
 from rushlight.kernels.windows import Geometry, Sizes, folded, unfolded
 from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.contraction import rounded
+from rushlight.ops.elements import chosen, flat, inside, unflat, wide
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.windowing import places, window_spread
 from rushlight.tensor import Tensor
 
 
@@ -32,6 +35,13 @@ class Im2Col(Op):
         windows = unfolded(x, 2, kernel, geometry, count)
         columns.reshape(windows.shape)[...] = windows
         return columns
+
+    def at(self, b, i, x, *, kernel, geometry, count):
+        channel, *within = unflat(i[1], (x.shape[1], *kernel))
+        windows = windows_of(x.shape[2:], kernel, geometry, count)
+        there = places(b, unflat(i[2], count), windows, within)
+        index = (i[0], channel, *there)
+        return chosen(b, [inside(b, index, x.shape)], x, index, lambda: b.constant(0, x.kind))
 
     def vjp(self, g, _y, _x, *, kernel, geometry, count):
         return col2im(g, kernel, geometry, _x.shape[2:])
@@ -50,8 +60,27 @@ class Col2Im(Op):
         windows = columns.reshape(len(columns), channels, *kernel, *count)
         return rounded(lambda parts: folded(parts, 2, geometry, size), windows)
 
+    def at(self, b, i, columns, *, kernel, geometry, size):
+        count = geometry.counts(kernel, size)
+        windows = windows_of(size, kernel, geometry, count)
+
+        def term(index: Any, ks: Any) -> Any:
+            row = flat((i[1], *ks), (columns.shape[1] // prod(kernel), *kernel))
+            return wide(columns[i[0], row, flat(index[2:], count)])
+
+        return window_spread(b, i, windows, term)
+
+    def folded(self, attrs, *shapes):
+        return ()
+
     def vjp(self, g, _y, _columns, *, kernel, geometry, size):
         return im2col(g, kernel, geometry, geometry.counts(kernel, size))
+
+
+def windows_of(size: Sizes, kernel: Sizes, geometry: Geometry, count: Sizes) -> Windows:
+    """The windows of a geometry, as pooling has them."""
+    sides = zip(size, count, kernel, *geometry[:3], strict=True)
+    return tuple([Window(n, o, k, s, p, d) for n, o, k, s, p, d in sides])
 
 
 im2col = registry["im2col"].call

@@ -20,6 +20,7 @@ class FftC2c(Op):
     """Complex (or real) to complex; ``norm`` is NumPy's. Its adjoint is its opposite."""
 
     function = method = False
+    library = "a Fourier transform"
 
     def check(self, x: Tensor, dims: tuple[int, ...], norm: str, inverse: bool) -> Any:
         return (x,), {"dims": dims, "norm": norm, "inverse": inverse}
@@ -37,6 +38,7 @@ class FftR2c(Op):
     """Real to the half of the spectrum that determines the rest, which mirrors it."""
 
     function = method = False
+    library = "a Fourier transform"
 
     def check(self, x: Tensor, dims: tuple[int, ...], norm: str) -> Any:
         return (x,), {"dims": dims, "norm": norm}
@@ -56,6 +58,7 @@ class FftC2r(Op):
     """The half of a spectrum to the real signal of length ``n``."""
 
     function = method = False
+    library = "a Fourier transform"
 
     def check(self, x: Tensor, dims: tuple[int, ...], n: int, norm: str) -> Any:
         return (x,), {"dims": dims, "n": n, "norm": norm}

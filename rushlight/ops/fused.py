@@ -24,6 +24,7 @@ class Fused(Op, abstract=True):
     """
 
     function = method = False
+    library = "one kernel does many steps"
 
     def formula(self, *operands: Any, **attrs: Any) -> Any:
         """The results that have gradients, made with ops."""
@@ -63,6 +64,7 @@ class FusedGradient(Op):
     """The gradients of the ``wanted`` operands of a fused op, not to be recorded."""
 
     function = method = differentiable = False
+    library = "one kernel does many steps"
 
     def check(self, *operands: Any, **attrs: Any) -> Any:
         return operands, attrs

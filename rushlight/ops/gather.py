@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,12 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels.indices import along, check_bounds, first_outside, places
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
+from rushlight.ops.elements import Refusal, only, refusal, replaced, unflat
 from rushlight.ops.indexing import at
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
+UNREACHABLE = "out of range: tried to access index {} on a tensor of {} elements."
 POSITIONS = (dtypes.int64, dtypes.int32)
 INT64, INT32 = (kind.numpy for kind in POSITIONS)
 
@@ -78,6 +82,11 @@ class Gather(Op):
         else:
             y = source[along(where, dim)]
         return y.reshape(index.shape)
+
+    def at(self, b, i, x, index, *, dim):
+        size = x.shape[dim] if x.ndim else 1
+        place = b.checked(index[i], size, refusal(RuntimeError, dim, size))
+        return x[replaced(i or (0,), (dim,), (place,))] if x.ndim else only(b, x[()], place)
 
     def vjp(self, g, _y, _x, index, *, dim):
         return g.new_zeros(_x.shape).scatter_add_(dim, index, g), None
@@ -187,6 +196,11 @@ class Take(Op):
         except IndexError:
             raise inaccessible(index, x.size) from None
 
+    def at(self, b, i, x, index):
+        size = prod(x.shape)
+        place = b.wrapped(index[i], size, out_of_reach(size))
+        return x[unflat(place, x.shape)] if x.ndim else only(b, x[()], place)
+
     def vjp(self, g, _y, _x, index):
         return g.new_zeros(_x.shape).put_(index, g, accumulate=True), None
 
@@ -202,9 +216,12 @@ def long_index(name: str, index: Any, position: int) -> None:
 
 def inaccessible(index: np.ndarray, size: int) -> IndexError:
     wrong = first_outside(index, -size, size)
-    return IndexError(
-        f"out of range: tried to access index {wrong} on a tensor of {size} elements."
-    )
+    return IndexError(UNREACHABLE.format(wrong, size))
+
+
+def out_of_reach(size: int) -> Refusal:
+    """:func:`inaccessible` for one position among ``size`` elements."""
+    return Refusal(IndexError, UNREACHABLE.format("{}", size), size)
 
 
 class IndexSelect(Op):
@@ -245,6 +262,14 @@ class IndexSelect(Op):
         if not x.ndim:
             return x.copy()
         return x.take(index.reshape(-1), dim)
+
+    def at(self, b, i, x, index, *, dim):
+        size = x.shape[dim] if x.ndim else 1
+        wrong = refusal(IndexError, dim, size, "index out of range in self: ")
+        if not x.ndim:
+            return only(b, x[()], b.checked(index[(0,) * index.ndim], 1, wrong))
+        place = b.checked(index[(i[dim],) if index.ndim else ()], size, wrong)
+        return x[replaced(i, (dim,), (place,))]
 
     def vjp(self, g, _y, _x, index, *, dim):
         return g.new_zeros(_x.shape).index_add_(dim, index, g), None
@@ -305,6 +330,10 @@ class Embedding(Op):
         check_bounds(indices, 0, len(weight), IndexError, "index out of range in self: ")
         return weight.take(indices, 0)
 
+    def at(self, b, i, weight, indices, *, padding, by_frequency):
+        wrong = refusal(IndexError, 0, weight.shape[0], "index out of range in self: ")
+        return weight[b.checked(indices[i[:-1]], weight.shape[0], wrong), i[-1]]
+
     def vjp(self, g, _y, _weight, indices, *, padding, by_frequency):
         count, width = _weight.shape
         rows, index = g.reshape(-1, width), indices.reshape(-1)
@@ -313,6 +342,21 @@ class Embedding(Op):
         if by_frequency:
             rows = rows / ops.bincount(index, minlength=count)[index].unsqueeze(1)
         return g.new_zeros((count, width)).index_add_(0, index, rows), None
+
+
+@dataclass(frozen=True, slots=True)
+class NoClass:
+    """The error for a number that none of so many classes has."""
+
+    classes: int
+
+    def __call__(self, position: int) -> RuntimeError:
+        if position < 0:
+            return RuntimeError(f"Class values must be non-negative, got {position}.")
+        return RuntimeError(
+            f"Class values must be smaller than num_classes, got {position} for {self.classes} "
+            "classes."
+        )
 
 
 class OneHot(Op):
@@ -350,18 +394,19 @@ class OneHot(Op):
             )
         if not x._array.size and num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        if num_classes == -1:
+            num_classes = max(int(x.max().item()) + 1, 1)
         return (x,), {"num_classes": num_classes}
 
     def eager(self, x, *, num_classes):
-        classes = num_classes if num_classes != -1 else int(x.max()) + 1
-        wrong = first_outside(x, 0, max(classes, int(x.max(initial=0)) + 1))
-        if wrong is not None:
-            raise RuntimeError(f"Class values must be non-negative, got {wrong}.")
-        wrong = first_outside(x, 0, classes)
-        if wrong is not None:
-            raise RuntimeError(
-                f"Class values must be smaller than num_classes, got {wrong} for {classes} classes."
-            )
-        y = np.zeros((*x.shape, classes), np.int64)
+        refused = NoClass(num_classes)
+        for limit in (max(num_classes, int(x.max(initial=0)) + 1), num_classes):
+            wrong = first_outside(x, 0, limit)
+            if wrong is not None:
+                raise refused(wrong)
+        y = np.zeros((*x.shape, num_classes), np.int64)
         np.put_along_axis(y, x[..., None], 1, -1)
         return y
+
+    def at(self, b, i, x, *, num_classes):
+        return b.checked(x[i[:-1]], num_classes, NoClass(num_classes)).eq(i[-1])

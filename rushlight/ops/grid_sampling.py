@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels import sampling as kernels
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.elements import chosen
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDING_MODES = ("zeros", "border", "reflection")
@@ -22,6 +21,11 @@ CUBIC = -0.75
 """The slope of the cubic convolution at the neighbours of an element."""
 OUTSIDE = -(1 << 40)
 """The position of elements that are not there."""
+
+
+def zero(b: Any, x: Any) -> Callable[[], Any]:
+    """What stands for elements of ``x`` that are not there."""
+    return lambda: b.constant(0, x.kind)
 
 
 class WeightedPick(Op):
@@ -34,6 +38,17 @@ class WeightedPick(Op):
 
     def eager(self, x, w, index):
         return kernels.pick(x, w, index)
+
+    def at(self, b, i, x, w, index):
+        def term(k: Any) -> Any:
+            place = b.position(index[i[0], k, i[2]])
+            value = chosen(b, [place < x.shape[2]], x, (i[0], i[1], place), zero(b, x))
+            return w[i[0], k, i[2]] * value
+
+        return b.sum(w.shape[1:2], term)
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp_x(self, g, _y, _x, w, index):
         return weighted_put(g, w, index, _x.shape[2])
@@ -55,6 +70,17 @@ class WeightedPut(Op):
     def eager(self, g, w, index, *, places):
         return kernels.put(g, w, index, places)
 
+    def scatter(self, b, g, w, index, *, places):
+        def part(k: Any) -> Any:
+            n, c, o, tap = k
+            place = b.position(index[n, tap, o])
+            holds = place < places
+            value = b.where(holds, w[n, tap, o] * g[n, c, o], 0)
+            return (n, c, b.where(holds, place, 0)), value
+
+        sizes = (*g.shape, w.shape[1])
+        return b.scatter(start=lambda i: zero(b, g)(), sizes=sizes, element=part, how="add")
+
     def vjp_g(self, x, _y, _g, w, index, *, places):
         return weighted_pick(x, w, index)
 
@@ -75,6 +101,18 @@ class PickedProducts(Op):
     def eager(self, g, x, index):
         return kernels.products(g, x, index)
 
+    def at(self, b, i, g, x, index):
+        n, k, o = i
+        place = b.position(index[n, k, o])
+
+        def term(c: Any) -> Any:
+            return g[n, c, o] * chosen(b, [place < x.shape[2]], x, (n, c, place), zero(b, x))
+
+        return b.sum(x.shape[1:2], term)
+
+    def folded(self, attrs, *shapes):
+        return ()
+
     def vjp_g(self, w, _y, _g, x, index):
         return weighted_pick(x, w, index)
 
@@ -93,7 +131,7 @@ def sampled(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bool) -> 
     """``x`` sampled at ``grid``: by weights that depend on the grid, at places that it names."""
     images, channels, *plane = x._array.shape
     results = grid._array.shape[1:-1]
-    taps: list[list[tuple[np.ndarray, Tensor]]] = []
+    taps: list[list[tuple[Tensor, Tensor]]] = []
     for dim, size in enumerate(reversed(plane)):
         # The first number of a place is its position along the last dimension.
         place = grid.select(-1, dim).reshape(images, math.prod(results))
@@ -103,16 +141,16 @@ def sampled(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bool) -> 
         where, weight = term[0]
         for (i, w), size in zip(term[1:], plane[1:], strict=True):
             where, weight = where * size + i, weight * w
-        index.append(np.where(where < 0, math.prod(plane), where))
+        index.append(ops.where(where < 0, math.prod(plane), where))
         weights.append(weight)
     flat = x.reshape(images, channels, math.prod(plane))
-    y = weighted_pick(flat, ops.stack(weights, 1), wrap(np.stack(index, 1)))
+    y = weighted_pick(flat, ops.stack(weights, 1), ops.stack(index, 1))
     return y.reshape(images, channels, *results)
 
 
 def along(
     grid: Tensor, size: int, mode: str, padding: str, aligned: bool
-) -> list[tuple[np.ndarray, Tensor]]:
+) -> list[tuple[Tensor, Tensor]]:
     """(position, weight) of each element along one dimension that results are made of.
 
     A position outside is so far below zero that every place it is part of is, too.
@@ -121,22 +159,21 @@ def along(
     if mode != "bicubic":
         place = bounded(place, size, padding, aligned)
     if mode == "nearest":
-        return [(inside(np.rint(place._array), size), ops.ones_like(place))]
-    first = np.floor(place._array)
-    t = place - wrap(first)
+        return [(inside(place.detach().round(), size), ops.ones_like(place))]
+    first = place.detach().floor()
+    t = place - first
     if mode == "bilinear":
         return [(inside(first, size), 1 - t), (inside(first + 1, size), t)]
     weights = [outer(t + 1), inner(t), inner(1 - t), outer(2 - t)]
-    steps = [wrap(first + step) for step in (-1, 0, 1, 2)]
-    positions = [inside(bounded(s, size, padding, aligned)._array, size) for s in steps]
+    steps = [first + step for step in (-1, 0, 1, 2)]
+    positions = [inside(bounded(s, size, padding, aligned), size) for s in steps]
     return list(zip(positions, weights, strict=True))
 
 
-def inside(position: np.ndarray, size: int) -> np.ndarray:
+def inside(position: Tensor, size: int) -> Tensor:
     """Whole positions as integers, those outside replaced by OUTSIDE."""
-    with np.errstate(invalid="ignore"):  # NaN becomes a number far outside
-        i = position.astype(np.int64)
-    return np.where(i.view(np.uint64) < size, i, OUTSIDE)
+    holds = (position >= 0) & (position < size)  # NaN is outside
+    return ops.where(holds, position, OUTSIDE).to(dtypes.int64)
 
 
 def inner(t: Tensor) -> Tensor:
@@ -160,10 +197,9 @@ def bounded(place: Tensor, size: int, padding: str, aligned: bool) -> Tensor:
         distance = (place - low).abs()
         rest, there = distance.fmod(span), (distance // span).fmod(2) == 0
         place = low + ops.where(there, rest, span - rest)
-    array = place._array
-    inside = (array > 0) & (array < size - 1)
+    inside = (place > 0) & (place < size - 1)
     # NaN counts as the first place, as in PyTorch.
-    return ops.where(wrap(inside), place, wrap(np.fmin(np.fmax(array, 0), size - 1)))
+    return ops.where(inside, place, place.detach().nan_to_num(0).clamp(0, size - 1))
 
 
 def need_grid(x: Tensor, grid: Tensor, mode: str) -> None:

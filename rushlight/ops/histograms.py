@@ -23,6 +23,7 @@ class Bincount(Op):
     """
 
     differentiable = False
+    dynamic = True
     samples = [
         S(T(values=[1, 3, 1], dtype=dtypes.int64)),
         S(T(values=[1, 3, 1], dtype=dtypes.int64), T(3), minlength=6),
@@ -42,11 +43,8 @@ class Bincount(Op):
             raise RuntimeError(f"bincount(): minlength should be >= 0, got {minlength}")
         if x._array.dtype.kind not in "iu":
             raise NotImplementedError(f"\"bincount\" not implemented for '{x.dtype.storage_name}'")
-        if x.ndim != 1 or (x.numel() and x._array.min() < 0):
-            raise RuntimeError(
-                "bincount only supports 1-d non-negative integral inputs, got shape "
-                f"{list(x.shape)}"
-            )
+        if x.ndim != 1:
+            raise uncountable(x.shape)
         if weights is not None and weights.shape != x.shape:
             raise RuntimeError(
                 "bincount(): weights should be 1-d and have the same length as input, got "
@@ -55,10 +53,18 @@ class Bincount(Op):
         return (x, weights), {"minlength": minlength}
 
     def eager(self, x, weights, *, minlength):
+        if x.min(initial=0) < 0:
+            raise uncountable(x.shape)
         y = np.bincount(x.astype(np.int64, copy=False), weights, minlength)
         if weights is not None and weights.dtype == np.float32:
             return y.astype(np.float32)
         return y
+
+
+def uncountable(shape: Sequence[int]) -> RuntimeError:
+    return RuntimeError(
+        f"bincount only supports 1-d non-negative integral inputs, got shape {list(shape)}"
+    )
 
 
 class BinCounts(Op):
@@ -66,6 +72,7 @@ class BinCounts(Op):
 
     function = method = False
     differentiable = False
+    library = "a search"
     samples = [
         S(T(6, 1), None, False, T(values=[-1.0, 0.0, 1.0])),
         S(T(6, 2), T(6), True, T(values=[-1.0, 0.0, 1.0]), T(values=[-2.0, 2.0])),

@@ -25,6 +25,7 @@ class Geqrf(Op):
 
     differentiable = False
     result = result_type("geqrf", "a", "tau")
+    library = "linear algebra"
     samples = [S(T(values=WELL)), S(T(values=TALL)), S(T(values=WIDE)), S(T(2, 3, 2)), S(T(0, 3))]
     errors = matrix_errors(square=False)
 

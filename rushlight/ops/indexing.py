@@ -22,7 +22,8 @@ from rushlight.kernels import masks
 from rushlight.kernels.accumulate import add_at
 from rushlight.kernels.casting import cast, checked
 from rushlight.kernels.indices import first_outside, out_of_bounds
-from rushlight.ops.base import Op, check_writable, need_tensor, overwrite, registry, touched
+from rushlight.ops.base import Op, check_writable, need_tensor, ops, overwrite, registry, touched
+from rushlight.ops.elements import combining, named, named_shape, parts_of, same, seen_along, wide
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import Part
@@ -56,6 +57,30 @@ class Subscript(Part):
     def eager(self, x, *, index):
         return x[index]
 
+    def origin(self, b, i, shape, *, index):
+        given, found = iter(i), []
+        for part in parts_of(index, shape):
+            if part is None:
+                next(given)
+            else:
+                found.append(
+                    part if isinstance(part, int) else next(given) * part.step + part.start
+                )
+        return found
+
+    def seen(self, b, j, shape, *, index):
+        given, found, conditions = iter(j), [], []
+        for part in parts_of(index, shape):
+            if part is None:
+                found.append(0)
+            elif isinstance(part, int):
+                conditions.append(b.position(next(given)).eq(part))
+            else:
+                here, place = seen_along(b, next(given), part)
+                conditions += here
+                found.append(place)
+        return conditions, found
+
 
 class Index(Op):
     """The elements that tensors of positions, or masks, name.
@@ -80,6 +105,14 @@ class Index(Op):
             return asarray(x[laid_out(indices, layout)])
         except IndexError:
             raise refusal(x.shape, indices, layout) from None
+
+    def decompose(self, x, *indices, layout):
+        if not any([t._array.dtype is BOOL for t in indices]):
+            return NotImplemented
+        return index.apply(*unmasked((x,), indices, layout))
+
+    def at(self, b, i, x, *indices, layout):
+        return x[named(b, i, x.shape, indices, layout)]
 
     def vjp(self, g, _y, _x, *indices, layout):
         repeats = len(indices) > 1 or indices[0].dtype is not dtypes.bool_
@@ -157,6 +190,30 @@ class IndexPut(Write):
                 f"to indexing result of shape {list(y[laid_out(indices, layout)].shape)}"
             ) from None
 
+    def decompose(self, x, values, *indices, layout, accumulate):
+        if not any([t._array.dtype is BOOL for t in indices]):
+            return NotImplemented
+        mask = indices[0]
+        if layout != (True,) or values.ndim > x.ndim - mask.ndim:
+            operands, attrs = unmasked((x, values), indices, layout)
+            return index_put.apply(operands, {**attrs, "accumulate": accumulate})
+        if mask.shape != x.shape[: mask.ndim]:
+            raise refusal(x.shape, (mask._array,), layout)
+        mask = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
+        return ops.where(mask, x + values if accumulate else values, x)
+
+    def scatter(self, b, x, values, *indices, layout, accumulate):
+        element = wide if accumulate else same
+        return b.scatter(
+            start=lambda i: element(x[i]),
+            sizes=named_shape(x.shape, indices, layout),
+            element=lambda k: (
+                named(b, k, x.shape, indices, layout),
+                element(values.broadcast(k)),
+            ),
+            how=combining("add" if accumulate else "set", x.kind),
+        )
+
     def vjp(self, g, _y, _x, _values, *indices, layout, accumulate):
         rest = g if accumulate else put(g.clone(), indices, g.new_zeros(()), layout)
         return rest, index.apply((g, *indices), {"layout": layout})
@@ -177,6 +234,19 @@ def put(
 ) -> Tensor:
     """Writes ``values`` into ``x`` where the tensors, laid out over its dimensions, say."""
     return index_put.change(x, (values, *indices), {"layout": layout, "accumulate": accumulate})
+
+
+def unmasked(
+    operands: Sequence[Tensor], indices: Sequence[Tensor], layout: tuple[bool, ...]
+) -> tuple[Sequence[Tensor], dict[str, Any]]:
+    """Operands and attributes with the positions where masks hold in place of the masks."""
+    given, found, places = iter(indices), [], []
+    for here in layout:
+        t = next(given) if here else None
+        parts = ops.nonzero(t, as_tuple=True) if t is not None and t.dtype is dtypes.bool_ else [t]
+        found += [part for part in parts if part is not None]
+        places += [here] * len(parts)
+    return (*operands, *found), {"layout": tuple(places)}
 
 
 def laid_out(indices: Sequence[ndarray], layout: tuple[bool, ...]) -> tuple:
@@ -398,9 +468,7 @@ def write_at_once(x: Tensor, key: Tensor, value: Any) -> bool:
     target = x._array
     given = isinstance(value, Tensor)
     state = local.state
-    if state.trace is not None or (
-        state.grad and (tracked(x) or (given and tracked(value)))
-    ):
+    if state.trace is not None or (state.grad and (tracked(x) or (given and tracked(value)))):
         return False
     if not target.ndim or not target.flags.writeable:
         return False

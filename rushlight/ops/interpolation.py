@@ -18,7 +18,7 @@ from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.reduce import in_float32
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, wrap
 
 Size = int | Sequence[int] | None
 Scale = float | Sequence[float] | None
@@ -60,11 +60,29 @@ class Resample(Op):
             y = along(y, dim, m, transposed)
         return y.copy() if y is x else y
 
+    def decompose(self, x, *, maps, transposed):
+        y = x.float() if x._array.dtype in dtypes.HALF else x.clone()
+        for dim, m in enumerate(maps, x.ndim - len(maps)):
+            if not (m.scale == 1 and m.outputs == m.length):
+                y = resampled_along(y, dim, m, transposed)
+        return y.to(x.dtype)
+
     def vjp(self, g, _y, _x, *, maps, transposed):
         return resample(g, maps, not transposed)
 
 
 resample = registry["resample"].call
+
+
+def resampled_along(x: Tensor, dim: int, m: Map, transposed: bool) -> Tensor:
+    """:func:`kernels.resample` with ops: elements are picked by tables, and weighed."""
+    kind = kernels.DOUBLE if x._array.dtype == kernels.DOUBLE else kernels.FLOAT
+    elements, weights = (kernels.transposed_taps if transposed else kernels.taps)(m, kind)
+    if m.rule == "nearest" and not transposed:
+        return x.index_select(dim, wrap(elements.reshape(-1)))
+    layout = (False,) * dim + (True,)
+    picked = registry["index"].apply((x, wrap(elements)), {"layout": layout})
+    return (picked * wrap(weights.reshape(*weights.shape, *[1] * (x.ndim - dim - 1)))).sum(dim + 1)
 
 
 def resized(name: str, x: Tensor, size: Any, scale: Any) -> tuple[list[int], list[float | None]]:

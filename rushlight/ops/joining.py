@@ -22,6 +22,7 @@ from rushlight.ops.base import (
     numpy_names,
     ops,
 )
+from rushlight.ops.elements import among, kind_of, replaced
 from rushlight.ops.grids import several
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import INSERT, WRONG
@@ -131,6 +132,17 @@ class Cat(Join):
     def join(self, arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
         return np.concatenate(arrays, dim)
 
+    def at(self, b, i, *tensors, dim, kind):
+        d, start, found = dim % len(i), 0, None
+        place = b.position(i[d])
+        for x in [x for x in tensors if x.ndim == len(i) and x.shape[d]]:
+            holds = among(b, [place >= start, place < start + x.shape[d]])
+            here = b.where(holds, place - start, 0)
+            value = x[replaced(i, (d,), (here,))].cast(kind_of(kind))
+            found = value if found is None else b.where(place < start, found, value)
+            start += x.shape[d]
+        return found
+
     def check(self, tensors: Sequence[Tensor], dim: int = 0) -> Any:
         given = tensor_list("cat", tensors)
         if not given:
@@ -209,6 +221,14 @@ class Stack(Join):
             return np.concatenate(arrays).reshape(len(arrays), *arrays[0].shape)
         place = INSERT[dim]
         return np.concatenate([a[place] for a in arrays], dim)
+
+    def at(self, b, i, *tensors, dim, kind):
+        d = dim % len(i)
+        place, rest = b.position(i[d]), (*i[:d], *i[d + 1 :])
+        found = tensors[0][rest].cast(kind_of(kind))
+        for k, x in enumerate(tensors[1:], 1):
+            found = b.where(place < k, found, x[rest].cast(kind_of(kind)))
+        return found
 
     def vjp(self, g, _y, *_tensors, dim, kind):
         return g.unbind(dim)

@@ -102,6 +102,7 @@ class InvInfo(Op):
 
     function = method = False
     differentiable = (0,)
+    library = "linear algebra"
 
     def check(self, A: Tensor) -> Any:
         return (A,), {}
@@ -185,6 +186,7 @@ class Det(Op):
     """
 
     namespace = "linalg"
+    library = "linear algebra"
     samples = [S(T(values=WELL)), S(T(values=BATCH)), S(T(0, 0)), S(T(2, 1, 1)), S(T(0, 2, 2))]
     errors = matrix_errors()
 
@@ -210,6 +212,7 @@ class Cofactors(Op):
     """
 
     function = method = differentiable = False
+    library = "linear algebra"
 
     def check(self, A: Tensor) -> Any:
         return (A,), {}
@@ -236,6 +239,7 @@ class Slogdet(Op):
 
     namespace = "linalg"
     result = result_type("linalg_slogdet", "sign", "logabsdet")
+    library = "linear algebra"
     samples = [S(T(values=WELL)), S(T(values=BATCH)), S(T(0, 0)), S(T(0, 2, 2))]
     errors = matrix_errors()
 
@@ -281,6 +285,7 @@ class MatrixExp(Op):
     """
 
     namespace = "linalg"
+    library = "linear algebra"
     samples = [S(T(values=WELL)), S(T(values=BATCH)), S(T(0, 0)), S(T(2, 1, 1)), S(T(0, 3, 3))]
     errors = matrix_errors()
 

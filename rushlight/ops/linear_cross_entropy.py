@@ -111,6 +111,7 @@ class ChunkedCrossEntropy(Op):
     """:func:`linear_cross_entropy` of labels, with the logits of ``rows`` rows at a time."""
 
     function = method = False
+    library = "contractions, chunk by chunk"
 
     def check(
         self,
@@ -143,6 +144,7 @@ class ChunkedSlopes(Op):
     """The gradients of :class:`ChunkedCrossEntropy`: of the input, the matrix and the bias."""
 
     function = method = False
+    library = "contractions, chunk by chunk"
 
     def check(
         self,

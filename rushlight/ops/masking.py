@@ -66,6 +66,9 @@ class MaskedFill(Write):
     def write(self, y, value, mask):
         masks.fill(y, mask, value)
 
+    def at(self, b, i, x, value, mask):
+        return b.where(mask[i], value[()], x[i])
+
     def vjp_x(self, g, _y, _x, _value, mask):
         return g.masked_fill(mask, 0)
 
@@ -85,6 +88,7 @@ class MaskedScatter(Write):
     """
 
     operands = ("x", "source", "mask")
+    library = "the place of a value depends on how much of the mask comes before"
     samples = [
         S(T(3, 4), MASK, T(3, 4)),
         S(T(3, 4), at(True, False, False, True), T(9)),
@@ -160,6 +164,7 @@ class Positions(Op):
 
     function = method = False
     differentiable = False
+    dynamic = True
 
     def check(self, input: Tensor) -> Any:
         return (input,), {}

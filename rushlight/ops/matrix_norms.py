@@ -228,6 +228,7 @@ class MatrixRank(Op):
 
     namespace = "linalg"
     method = differentiable = False
+    library = "linear algebra"
     samples = [
         S(T(values=WELL)),
         S(T(values=TALL), 2.5),

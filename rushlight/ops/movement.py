@@ -7,16 +7,10 @@ from typing import Any
 
 from rushlight.layouts import shape_of
 from rushlight.ops.base import axes, axis, composite, need_tensor, numpy_names, registry
+from rushlight.ops.elements import replaced, woven
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import (
-    INSERT,
-    WRONG,
-    View,
-    as_shape,
-    changes_metadata,
-    viewed,
-)
+from rushlight.ops.views import ALWAYS, INSERT, WRONG, View, as_shape, changes_metadata, viewed
 from rushlight.tensor import Tensor, install
 
 
@@ -69,6 +63,12 @@ class Permute(View):
     def eager(self, x, *, dims):
         return x.transpose(dims)
 
+    def origin(self, b, i, shape, *, dims):
+        return replaced(i, [d % len(i) for d in dims], i)
+
+    def seen(self, b, j, shape, *, dims):
+        return ALWAYS, [j[d] for d in dims]
+
     def vjp(self, g, _y, _x, *, dims):
         count = len(dims)
         back = sorted(range(count), key=[d % count for d in dims].__getitem__)
@@ -109,6 +109,12 @@ class Transpose(View):
 
     def eager(self, x, *, dim0, dim1):
         return x.swapaxes(dim0, dim1) if x.ndim else x[...]
+
+    def origin(self, b, i, shape, *, dim0, dim1):
+        return replaced(i, (dim0, dim1), (i[dim1], i[dim0])) if i else i
+
+    def seen(self, b, j, shape, *, dim0, dim1):
+        return ALWAYS, self.origin(b, j, shape, dim0=dim0, dim1=dim1)
 
     def vjp(self, g, _y, _x, *, dim0, dim1):
         return g.transpose(dim0, dim1)
@@ -347,6 +353,10 @@ class Expand(View):
         y.setflags(write=False)
         return y
 
+    def origin(self, b, i, shape, *, size):
+        own = i[len(i) - len(shape) :]
+        return [0 if n == 1 else j for n, j in zip(shape, own, strict=True)]
+
     def vjp(self, g, _y, _x, *, size):
         return g.sum_to_size(_x.shape)
 
@@ -425,8 +435,23 @@ class Squeeze(View):
     def eager(self, x, *, dim):
         return x.squeeze(dim)
 
+    def origin(self, b, i, shape, *, dim):
+        dropped = dropped_dims(shape, dim)
+        return woven(i, dropped, [0] * len(dropped))
+
+    def seen(self, b, j, shape, *, dim):
+        dropped = dropped_dims(shape, dim)
+        return ALWAYS, [part for d, part in enumerate(j) if d not in dropped]
+
     def vjp(self, g, _y, _x, *, dim):
         return g.reshape(_x.shape)
+
+
+def dropped_dims(shape: Sequence[int], dim: Any) -> list[int]:
+    """The dimensions that ``squeeze`` drops, counted from the front."""
+    if dim is None:
+        return [d for d, n in enumerate(shape) if n == 1]
+    return [d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim)]
 
 
 class Unsqueeze(View):
@@ -464,6 +489,13 @@ class Unsqueeze(View):
 
     def eager(self, x, *, dim):
         return x[INSERT[dim]]
+
+    def origin(self, b, i, shape, *, dim):
+        place = dim % len(i)
+        return (*i[:place], *i[place + 1 :])
+
+    def seen(self, b, j, shape, *, dim):
+        return ALWAYS, woven(j, (dim % (len(j) + 1),), (0,))
 
     def vjp(self, g, _y, _x, *, dim):
         return g.squeeze(dim)

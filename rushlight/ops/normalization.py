@@ -38,6 +38,13 @@ class Standardize(Op):
         y, mean, variance = kernels.standardize(x, weight, bias, dims, eps, center)
         return y.astype(kind, copy=False), mean, variance
 
+    def decompose(self, x, weight, bias, *, dims, eps, center):
+        u = x.float() if x._array.dtype in dtypes.HALF else x
+        mean, variance = moments(u, dims, center)
+        y = (u - mean if center else u) * (variance + eps).rsqrt()
+        y = y if weight is None else y * weight
+        return (y if bias is None else y + bias).to(x.dtype), mean, variance
+
     def vjp(self, g, _y, x, weight, _bias, *, dims, eps, center):
         by_x, *by_parameters = standardize_backward(g, x, weight, dims, eps, center)
         return (by_x, *(by_parameters or (None, None)))
@@ -58,6 +65,17 @@ class StandardizeBackward(Op):
         g, x, weight = [single(a) for a in (g, x, weight)]
         y, *sums = kernels.standardize_backward(g, x, weight, dims, eps, center)
         return (y.astype(kind, copy=False), *[s.reshape(shape) for s in sums])
+
+    def decompose(self, g, x, weight, *, dims, eps, center):
+        u, g = (t.float() if t._array.dtype in dtypes.HALF else t for t in (x, g))
+        mean, variance = moments(u, dims, center)
+        r = (variance + eps).rsqrt()
+        z = (u - mean if center else u) * r
+        h = g if weight is None else g * weight
+        rest = h - z * (h * z).mean(dims, keepdim=True)
+        y = r * (rest - h.mean(dims, keepdim=True) if center else rest)
+        sums = () if weight is None else (g * z, g)
+        return (y.to(x.dtype), *[s.sum_to_size(weight.shape) for s in sums])
 
     def vjp(self, v, _y, g, x, weight, *, dims, eps, center):
         """With A(u) = r·(u - mean(u) - z·mean(u·z)), which is its own adjoint, the results are
@@ -81,6 +99,17 @@ class StandardizeBackward(Op):
         if weight is None:
             return by_g, by_x, None
         return by_g * weight + z * v_weight + v_bias, by_x + a(g * v_weight), g * by_g
+
+
+def moments(x: Tensor, dims: tuple[int, ...], center: bool) -> tuple[Tensor, Tensor]:
+    """The mean and the variance over ``dims``, which stay; unless ``center`` is set, zero is taken
+    for the mean."""
+    if not center:
+        variance = (x * x).mean(dims, keepdim=True)
+        return ops.zeros_like(variance), variance
+    attrs = {"dim": dims, "keepdim": True, "correction": 0}
+    variance, mean = registry["var_mean"].apply((x,), attrs)
+    return mean, variance
 
 
 standardize = registry["standardize"].call

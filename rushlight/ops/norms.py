@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rushlight import dtypes
 from rushlight.errors import kind
 from rushlight.kernels.summation import add_up, add_up_squares
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
+from rushlight.ops.elements import reduced, wide
 from rushlight.ops.reduce import (
     Dims,
     Fold,
@@ -39,6 +41,27 @@ def norm_of(x: np.ndarray, p: float, dim: tuple[int, ...] | None, keepdim: bool)
         limit: Any = np.maximum if p > 0 else np.minimum
         return limit.reduce(size, dim, keepdims=keepdim)
     return add_up(size**p, dim, keepdim) ** (1 / p)
+
+
+def norm_at(b: Any, p: float, fold: Callable[[str, Callable[[Any], Any]], Any]) -> Any:
+    """:func:`norm_of` for code generation: ``fold(how, term)`` folds terms of all elements."""
+    if p == 2:
+        return b.unary("sqrt", fold("add", lambda x: wide(x) * wide(x)))
+    if p == 0:
+        return fold("add", lambda x: wide(x).ne(0).cast("i64"))
+
+    def size(x: Any) -> Any:
+        return b.unary("abs", wide(x))
+
+    if p == 1:
+        return fold("add", size)
+    if math.isinf(p):
+        return fold("max" if p > 0 else "min", size)
+
+    def power(x: Any, exponent: float) -> Any:
+        return b.pow(x, b.constant(exponent, x.kind))
+
+    return power(fold("add", lambda x: power(size(x), p)), 1 / p)
 
 
 def norm_gradient(g: Tensor, y: Tensor, x: Tensor, p: float, dim: Any) -> Tensor | None:
@@ -122,6 +145,9 @@ class VectorNorm(Fold):
     @in_float32
     def eager(self, x, *, dim, keepdim, ord):
         return norm_of(x, ord, dim, keepdim)
+
+    def at(self, b, i, x, *, dim, keepdim, ord):
+        return norm_at(b, ord, lambda how, term: reduced(b, how, i, x, dim, keepdim, term))
 
     def vjp(self, g, y, x, *, dim, keepdim, ord):
         g, y = restored(g, x, dim, keepdim), restored(y, x, dim, keepdim)
@@ -318,6 +344,21 @@ class Cdist(Op):
             else:
                 y[..., i : i + step, :] = 0
         return y
+
+    def at(self, b, i, x1, x2, *, p, product):
+        def fold(how: str, term: Callable[[Any], Any]) -> Any:
+            def part(k: Any) -> Any:
+                first = x1.broadcast((*i[:-2], i[-2], k))
+                return term(wide(first) - wide(x2.broadcast((*i[:-2], i[-1], k))))
+
+            return b.fold(how, x1.shape[-1:], part)
+
+        if not x1.shape[-1]:
+            return b.constant(0, "f64")
+        return norm_at(b, p, fold)
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp_x1(self, g, y, x1, x2, *, p, product):
         if p == 2:

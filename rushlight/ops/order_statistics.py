@@ -45,6 +45,7 @@ class MedianDim(Choice):
     """The median of each line along ``dim``, and its index."""
 
     result = result_type("median", "values", "indices")
+    library = "an order statistic"
 
     @in_float32
     def eager(self, x, *, dim, keepdim):
@@ -55,6 +56,7 @@ class NanmedianDim(Choice):
     """The median of the elements of each line that are not NaN, and its index."""
 
     result = result_type("nanmedian", "values", "indices")
+    library = "an order statistic"
 
     @in_float32
     def eager(self, x, *, dim, keepdim):
@@ -66,6 +68,7 @@ class Middle(Op, abstract=True):
 
     function = method = False
     operands = ("x",)
+    library = "an order statistic"
     samples = [S(T(3, 4, distinct=True)), S(T(5, distinct=True)), S(T())]
     errors = [
         Fails(TypeError, "must be Tensor, not list", [1.0]),
@@ -153,6 +156,7 @@ class Kthvalue(Choice):
 
     function = method = True
     result = result_type("kthvalue", "values", "indices")
+    library = "an order statistic"
     samples = [
         S(T(3, 4, distinct=True), 2),
         S(T(2, 5, 3, distinct=True), 4, 1, True),
@@ -190,6 +194,7 @@ class Mode(Choice):
 
     function = method = True
     result = result_type("mode", "values", "indices")
+    library = "an order statistic"
     samples = [
         S(T(3, 4, distinct=True)),
         S(T(values=[[1.0, 2.0, 2.0], [1.0, 1.0, 0.0]], grad=False), 1, True),

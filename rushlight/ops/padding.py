@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.elements import chosen, inside, wide
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import sum_kind
 from rushlight.ops.views import along
@@ -90,6 +91,11 @@ class ConstantPadNd(Op):
         y[tuple(there)] = x[tuple(here)]
         return y
 
+    def at(self, b, i, x, *, pads, value):
+        index = [j - before for j, (before, _) in zip(i, pads, strict=True)]
+        holds = [inside(b, index, x.shape)]
+        return chosen(b, holds, x, index, lambda: b.constant(value, x.kind))
+
     def vjp(self, g, _y, _x, *, pads, value):
         return ops.constant_pad_nd(g, [-p for pair in reversed(pads) for p in pair])
 
@@ -120,6 +126,15 @@ def middle(pads: Pads, shape: Sequence[int]) -> tuple[slice, ...]:
     return tuple([slice(a, a + n) for n, (a, _) in zip(shape, pads, strict=True)])
 
 
+def bent(b: Any, mode: str, j: Any, n: int) -> Any:
+    """The element that stands at position ``j`` before, among or after ``n`` elements."""
+    j = b.position(j)
+    if mode == "replicate":
+        return b.max(b.min(j, n - 1), 0)
+    low, high = (-j, 2 * (n - 1) - j) if mode == "reflect" else (j + n, j - n)
+    return b.where(j < 0, low, b.where(j >= n, high, j))
+
+
 class PadBorders(Op):
     """A border of the tensor's own elements: mirrored, the edge again, or from the other end."""
 
@@ -134,6 +149,10 @@ class PadBorders(Op):
         for _, border, source in borders(mode, pads, x.shape):
             y[border] = y[source]
         return y
+
+    def at(self, b, i, x, *, pads, mode):
+        sides = zip(i, pads, x.shape, strict=True)
+        return x[[bent(b, mode, j - before, n) for j, (before, _), n in sides]]
 
     def vjp(self, g, _y, _x, *, pads, mode):
         return fold_borders(g, pads, mode)
@@ -154,6 +173,34 @@ class FoldBorders(Op):
             part = y[border]
             y[source] += part.sum(d, keepdims=True) if mode == "replicate" else part
         return y[middle(pads, shape)].astype(kind)
+
+    def at(self, b, i, y, *, pads, mode):
+        grown_dims = [d for d, pair in enumerate(pads) if any(pair)]
+
+        def part(*ks: Any) -> Any:
+            index, conditions = list(i), []
+            for d, k in zip(grown_dims, ks, strict=True):
+                place, holds = self.source(b, i[d], k, y.shape[d], pads[d], mode)
+                index[d] = place
+                conditions += [holds, place >= 0, place < y.shape[d]]
+            return chosen(b, conditions, y, index, lambda: b.constant(0, y.kind), wide)
+
+        return b.sum([1 + max(pads[d][0], 0) + max(pads[d][1], 0) for d in grown_dims], part)
+
+    def source(self, b, j, k, size, pad, mode):
+        """Place ``k`` that may be added to element ``j``, and whether it is.
+
+        The first one is its own, then come the border before and the border after.
+        """
+        before, length = pad[0], size - sum(pad)
+        start = max(before, 0)
+        border = b.where(k <= start, k - 1, k + (before + length - start - 1))
+        place = b.where(k.eq(0), j + before, border)
+        own = k.eq(0) | bent(b, mode, border - before, length).eq(j)
+        return place, own
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp(self, g, _y, _x, *, pads, mode):
         return pad_borders(g, pads, mode)

@@ -12,10 +12,13 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.kernels import pooling as kernels
+from rushlight.kernels.indices import first_outside, within
 from rushlight.kernels.pooling import Window, Windows
 from rushlight.ops.base import Op, all_parameters, composite, need_tensor, registry
+from rushlight.ops.elements import Refusal, same, unflat, wide
 from rushlight.ops.reduce import in_float32, need_bool
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.windowing import largest_in_window
 from rushlight.tensor import Tensor
 
 Sizes = int | Sequence[int]
@@ -148,6 +151,15 @@ def windows_of(
     return sliding(name, x._array.shape, size, steps, margin, apart, ceil_mode)
 
 
+def no_place(plane: Sequence[int]) -> Refusal:
+    """The error for an index of max unpooling that is not in its plane."""
+    return Refusal(
+        RuntimeError,
+        f"max_unpool{len(plane)}d(): Found an invalid max index: {{}} (output volumes are of size "
+        f"{'x'.join(map(str, plane))})",
+    )
+
+
 class PlanePut(Op):
     """Planes of zeros with values at the places ``index``; what meets there is added up.
 
@@ -160,9 +172,22 @@ class PlanePut(Op):
         return (input, index), {"plane": plane, "once": once}
 
     def eager(self, y, index, *, plane, once):
+        if not within(index, math.prod(plane)):
+            raise no_place(plane)(first_outside(index, 0, math.prod(plane)))
         if once or y.dtype not in dtypes.HALF:
             return kernels.put(y, index, plane, once)
         return kernels.put(y.astype(np.float32), index, plane, once).astype(y.dtype)
+
+    def scatter(self, b, y, index, *, plane, once):
+        element, size = same if once else wide, math.prod(plane)
+
+        def part(k: Any) -> Any:
+            place = b.checked(index[k], size, no_place(plane))
+            return (*k[: len(k) - len(plane)], *unflat(place, plane)), element(y[k])
+
+        zero = element(b.constant(0, y.kind))
+        how = "set" if once else "add"
+        return b.scatter(start=lambda i: zero, sizes=y.shape, element=part, how=how)
 
     def vjp(self, g, _x, _y, index, *, plane, once):
         return plane_pick(g, index, len(plane)), None
@@ -178,6 +203,11 @@ class PlanePick(Op):
 
     def eager(self, x, index, *, rank):
         return kernels.pick(x, index, rank)
+
+    def at(self, b, i, x, index, *, rank):
+        plane = x.shape[x.ndim - rank :]
+        place = b.checked(index[i], math.prod(plane), no_place(plane))
+        return x[(*i[: len(i) - rank], *unflat(place, plane))]
 
     def vjp(self, g, _y, _x, index, *, rank):
         return plane_put(g, index, tuple(_x.shape[len(_x.shape) - rank :]), False), None
@@ -243,6 +273,13 @@ class MaxPool(Op, abstract=True):
         if return_indices:
             return kernels.largest(x, windows, least(x.dtype))
         return kernels.fold(np.maximum, x, windows, least(x.dtype))
+
+    def at(self, b, i, x, *, windows, return_indices):
+        best, place = largest_in_window(b, i, x, windows)
+        return (best, place) if return_indices else best
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp(self, g, _y, x, *, windows, return_indices):
         _, index = self.apply((x,), {"windows": windows, "return_indices": True})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels.activation import log1p_fraction
-from rushlight.kernels.scalars import wide
 from rushlight.kernels.select import at_least, at_most
 from rushlight.kernels.summation import add_up
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
@@ -29,6 +29,7 @@ class LogisticLoss(Op):
 
     function = method = False
     differentiable = (0,)
+    library = "programs are made of its formula"
 
     def check(self, x: Tensor, t: Tensor, share: float | None = None) -> Any:
         return (x, t), {"share": share}
@@ -50,18 +51,14 @@ class LogisticLoss(Op):
         slope *= share
         return add_up(losses) * x.dtype.type(share), slope
 
-    def at(self, b, i, x, t, *, share):
-        def loss(*k):
-            v = wide(x[k])
-            return b.log1p(b.exp(-abs(v))) + ((1 - wide(t[k])) * v - b.min(v, 0))
-
-        slope = b.sigmoid(wide(x[i])) - wide(t[i]) if len(i) == x.ndim else None
-        if share is None:
-            return loss(*i), slope
-        return None if i else b.sum(x.shape, loss) * share, slope and slope * share
-
-    def folded(self, attrs, x, t):
-        return () if attrs["share"] is None else tuple(range(len(x)))
+    def traced(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """The formula in ops, of which a program makes one loop; the gradient needs no slope."""
+        (x, t), share = operands, attrs["share"]
+        kind = x.dtype
+        if kind.numpy in dtypes.HALF:
+            x, t = x.float(), t.float()
+        losses = (1 - t) * x - logsigmoid(x)
+        return (losses if share is None else losses.sum() * share).to(kind), None
 
     def vjp_x(self, g, y, x, t, *, share):
         return logistic_slope(g, y[1], x, t, 1 if share is None else share)

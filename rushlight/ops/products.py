@@ -12,6 +12,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.ops.base import Op, axes, axis, composite, into, need_tensor, ops
 from rushlight.ops.contraction import matmul, mixed, mm, refuse_bool, rows
+from rushlight.ops.elements import replaced, wide
 from rushlight.ops.families import conjugate
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -224,6 +225,12 @@ class Cross(Op):
 
     def eager(self, a, b, *, dim):
         return np.cross(a, b, axis=dim)
+
+    def at(self, b, i, x, y, *, dim):
+        def part(t: Any, shift: int) -> Any:
+            return wide(t.broadcast(replaced(i, (dim,), (b.position(i[dim] + shift) % 3,))))
+
+        return part(x, 1) * part(y, 2) - part(x, 2) * part(y, 1)
 
     def vjp_a(self, g, _y, _a, b, *, dim):
         return ops.linalg.cross(conjugate(b).expand(g.shape), g, dim=dim)

@@ -112,6 +112,11 @@ class Arange(Factory):
             return np.arange(start, start + count * step, step).astype(kind, copy=False)
         return cast(start + step * np.arange(count, dtype=np.float64), kind)
 
+    def at(self, b, i, *, start, step, count, kind):
+        if kind.kind in "iu":
+            return b.position(i[0] * int(step) + int(start))
+        return b.position(i[0]).cast("f64") * step + start
+
 
 class Range(Factory):
     """Numbers from ``start`` to ``end``, both included; PyTorch advises :func:`arange` instead.
@@ -144,6 +149,9 @@ class Range(Factory):
 
     def eager(self, *, start, step, count, kind):
         return cast(start + step * np.arange(count), kind)
+
+    def at(self, b, i, *, start, step, count, kind):
+        return b.position(i[0]).cast("f64") * step + start
 
 
 STEP_SAMPLES = [
@@ -212,6 +220,15 @@ class Linspace(Factory):
     def eager(self, *, start, end, steps, kind):
         return cast(evenly(start, end, steps, kind), kind)
 
+    def at(self, b, i, *, start, end, steps, kind):
+        unit = np.dtype(np.float64 if kind.kind in "iu" or kind == np.float64 else np.float32)
+        first, last = [float(cast(np.array(value), kind).astype(unit)) for value in (start, end)]
+        step = float(unit.type((unit.type(last) - unit.type(first)) / unit.type(max(steps - 1, 1))))
+        k = b.position(i[0])
+        forwards = b.fma(k.cast("f64"), step, first)
+        backwards = b.fma((steps - 1 - k).cast("f64"), -step, last)
+        return b.where(k < max(steps // 2, 1), forwards, backwards)
+
 
 class Logspace(Factory):
     """``base`` to the power of ``steps`` numbers, evenly spaced, from ``start`` to ``end``.
@@ -266,6 +283,9 @@ class Eye(Factory):
 
     def eager(self, *, n, m, kind):
         return np.eye(n, m, dtype=kind)
+
+    def at(self, b, i, *, n, m, kind):
+        return b.position(i[0]).eq(i[1])
 
 
 TRIANGLE_SAMPLES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, axes, axis, composite, need_tensor
+from rushlight.ops.elements import flat, unflat
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import ALL, along, as_shape
 from rushlight.tensor import Tensor, wrap
@@ -40,6 +42,11 @@ class Flip(Op):
 
     def eager(self, x, *, dims):
         return x[tuple([BACKWARDS if d in dims else ALL for d in range(x.ndim)])].copy()
+
+    def at(self, b, i, x, *, dims):
+        return x[
+            [n - 1 - j if d in dims else j for d, (j, n) in enumerate(zip(i, x.shape, strict=True))]
+        ]
 
     def vjp(self, g, _y, _x, *, dims):
         return g.flip(dims)
@@ -122,6 +129,16 @@ class Roll(Op):
         for step, dim in zip(shifts, dims, strict=True):
             x = rolled(x, step, dim) if x.ndim else x.copy()
         return x
+
+    def at(self, b, i, x, *, shifts, dims):
+        if not x.ndim:
+            return x[()]
+        if not dims:
+            return x[unflat((flat(i, x.shape) - shifts[0]) % prod(x.shape), x.shape)]
+        index = list(i)
+        for step, d in zip(shifts, dims, strict=True):
+            index[d] = b.position(index[d] - step) % x.shape[d]
+        return x[index]
 
     def vjp(self, g, _y, _x, *, shifts, dims):
         return g.roll([-step for step in shifts], dims)
@@ -208,6 +225,10 @@ class Repeat(Op):
         tiles = y.reshape(interleaved(repeats, shape))
         tiles[...] = x.reshape(interleaved((1,) * len(repeats), shape))
         return y
+
+    def at(self, b, i, x, *, repeats):
+        own = i[len(i) - x.ndim :]
+        return x[[b.position(j) % n for j, n in zip(own, x.shape, strict=True)]]
 
     def vjp(self, g, _y, _x, *, repeats):
         lead = len(repeats) - len(_x.shape)

@@ -15,6 +15,7 @@ from rushlight.autograd.tape import record_one
 from rushlight.errors import kind
 from rushlight.kernels.summation import add_up
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
+from rushlight.ops.elements import folded_dims, kind_of, reduced, wide
 from rushlight.ops.families import FLOAT32, FLOAT64, conjugate
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, new
@@ -56,6 +57,9 @@ class Fold(Op, abstract=True):
 
     def check(self, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Any:
         return (need_tensor(self.name, input),), fold_attributes(input, dim, keepdim)
+
+    def folded(self, attrs, shape):
+        return folded_dims(len(shape), attrs["dim"])
 
 
 def fold_attributes(x: Tensor, dim: Dims, keepdim: bool) -> dict[str, Any]:
@@ -190,6 +194,10 @@ class Sum(Fold):
             return add_up(x.astype(np.float32), dim, keepdim).astype(x.dtype)
         return add_up(x, dim, keepdim)
 
+    def at(self, b, i, x, *, dim, keepdim, dtype=None):
+        element = wide if dtype is None else lambda v: v.cast(kind_of(dtype.numpy))
+        return reduced(b, "add", i, x, dim, keepdim, element)
+
     def vjp(self, g, _y, _x, *, dim, keepdim):
         return spread(g if dim is None else restored(g, _x, dim, keepdim), _x.shape)
 
@@ -246,6 +254,9 @@ class Mean(Fold):
 
     def eager(self, x, *, dim, keepdim):
         return average(x, dim, keepdim)
+
+    def at(self, b, i, x, *, dim, keepdim):
+        return reduced(b, "add", i, x, dim, keepdim) / terms(x, dim)
 
     def vjp(self, g, _y, _x, *, dim, keepdim):
         return spread(restored(g, _x, dim, keepdim) / terms(_x, dim), _x.shape)
@@ -305,6 +316,9 @@ class Prod(Fold):
     def eager(self, x, *, dim, keepdim):
         return np.multiply.reduce(x, dim, x.dtype, keepdims=keepdim)
 
+    def at(self, b, i, x, *, dim, keepdim):
+        return reduced(b, "mul", i, x, dim, keepdim)
+
     def vjp(self, g, _y, x, *, dim, keepdim):
         if dim is None:
             others = product_of_others(x.reshape(-1), 0).reshape(x.shape)
@@ -329,6 +343,11 @@ def product_of_others(x: Tensor, dim: int) -> Tensor:
     return ops.cat([b * outside, a * outside, others.narrow(dim, half, n % 2)], dim)
 
 
+def truth(x: Any) -> Any:
+    """Whether a scalar is not zero."""
+    return x if x.kind == "b1" else wide(x).ne(0)
+
+
 class Truth(Fold, abstract=True):
     """Folds of truth values: bool results, but uint8 of uint8; ``dim=()`` folds nothing."""
 
@@ -343,6 +362,10 @@ class Truth(Fold, abstract=True):
         S(T(2, 3, dtype=dtypes.uint8), 1),
     ]
     combine: np.ufunc
+    how: str
+
+    def at(self, b, i, x, *, dim, keepdim):
+        return reduced(b, self.how, i, x, dim, keepdim, truth)
 
     def check(self, input: Tensor, dim: Dims = None, keepdim: bool = False) -> Any:
         x = need_tensor(self.name, input)
@@ -364,7 +387,7 @@ class AllTrue(Truth):
     tensor([False,  True])
     """
 
-    name = "all"
+    name, how = "all", "and"
     combine = np.logical_and
 
 
@@ -375,7 +398,7 @@ class AnyTrue(Truth):
     tensor([ True, False])
     """
 
-    name = "any"
+    name, how = "any", "or"
     combine = np.logical_or
 
 
@@ -396,6 +419,12 @@ class CountNonzero(Op):
 
     def eager(self, x, *, dim):
         return np.asarray(np.count_nonzero(x, dim), np.int64)
+
+    def at(self, b, i, x, *, dim):
+        return reduced(b, "add", i, x, dim, False, lambda v: truth(v).cast("i64"))
+
+    def folded(self, attrs, shape):
+        return folded_dims(len(shape), attrs["dim"])
 
 
 class Logsumexp(Fold):
@@ -428,6 +457,12 @@ class Logsumexp(Fold):
         e = np.asarray(x - top)
         y = np.log(add_up(np.exp(e, out=e), dim, True)) + top
         return y if keepdim else y.squeeze(dim)
+
+    def at(self, b, i, x, *, dim, keepdim):
+        top = reduced(b, "max", i, x, dim, keepdim)
+        top = b.where(b.unary("abs", top) < np.inf, top, 0)
+        total = reduced(b, "add", i, x, dim, keepdim, lambda v: b.exp(wide(v) - top))
+        return b.log(total) + top
 
     def vjp(self, g, y, x, *, dim, keepdim):
         share = (x - restored(y, x, dim, keepdim)).exp()

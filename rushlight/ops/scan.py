@@ -10,6 +10,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels.running import running
 from rushlight.ops.base import Op, axis, need_tensor, ops
+from rushlight.ops.elements import wide
 from rushlight.ops.extrema import need_order
 from rushlight.ops.families import conjugate
 from rushlight.ops.reduce import in_float32
@@ -31,6 +32,7 @@ class Accumulate(Op, abstract=True):
     inplace = True
     errors = (*ERRORS, Fails(NotImplementedError, "'Bool'", T(3), 0, dtype=dtypes.bool_))
     combine: np.ufunc
+    how: str
 
     def check(self, input: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Any:
         x = need_tensor(self.name, input)
@@ -48,6 +50,12 @@ class Accumulate(Op, abstract=True):
             return x.copy()
         return running(self.combine, x, dim, WIDER.get(x.dtype, x.dtype))
 
+    def scan(self, b, x, *, dim):
+        def element(i: Any) -> Any:
+            return x[i].cast("f64") if x.kind == "f32" else wide(x[i])
+
+        return b.scan(dim=dim, element=element, how=self.how)
+
 
 class Cumsum(Accumulate):
     """Running sums along ``dim``: yᵢ = x₀ + … + xᵢ.
@@ -64,7 +72,7 @@ class Cumsum(Accumulate):
         S(T(), 0),
         S(T(4, dtype=dtypes.bool_), 0),
     ]
-    combine = np.add
+    combine, how = np.add, "add"
 
     def vjp(self, g, _y, _x, *, dim):
         return g.flip(dim).cumsum(dim).flip(dim)
@@ -85,7 +93,7 @@ class Cumprod(Accumulate):
         S(T(0, 3), 0),
         S(T(), 0),
     ]
-    combine = np.multiply
+    combine, how = np.multiply, "mul"
 
     def vjp(self, g, y, x, *, dim):
         n = x.shape[dim] if x.shape else 0
@@ -119,6 +127,7 @@ class Logcumsumexp(Op):
     tensor([0.0000, 0.6931, 1.0986])
     """
 
+    library = "its scan is no sum or product"
     samples = [
         S(T(3, 4), 1),
         S(T(2, 5, 2, low=-100, high=100), dim=-2),
@@ -167,6 +176,7 @@ class Record(Op, abstract=True):
     """A running extremum, and where it was set: the latest of equal ones."""
 
     differentiable = (0,)
+    library = "a scan of pairs"
     samples = [
         S(T(3, 4, distinct=True), 1),
         S(T(2, 5, 2, distinct=True), dim=-2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from rushlight.kernels.accumulate import add_along, fold
 from rushlight.kernels.casting import checked
 from rushlight.kernels.indices import along, check_bounds, places, wrapped
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
-from rushlight.ops.gather import check_index, inaccessible, long_index, vector
+from rushlight.ops.elements import combining, flat, only, refusal, same, unflat, wide
+from rushlight.ops.gather import check_index, inaccessible, long_index, out_of_reach, vector
 from rushlight.ops.indexing import NUMBER, at, number
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.scattering import along_dim, scattering
 from rushlight.tensor import Tensor, wrap
 
 SOURCE_ERRORS = [
@@ -153,6 +156,9 @@ class Scatter(Write):
             else:
                 y[along(index, dim)] = src
 
+    def scatter(self, b, x, src, index, *, dim):
+        return scattering(b, "set", x, src, index, dim)
+
     def vjp(self, g, _y, _x, _src, index, *, dim):
         return g.scatter(dim, index, 0), g.gather(dim, index), None
 
@@ -182,11 +188,15 @@ class ScatterAdd(Write):
             y, index = aligned(y, index, dim)
             fold(np.add, y, places(index, dim, y.shape), src)
 
+    def scatter(self, b, x, src, index, *, dim):
+        return scattering(b, "add", x, src, index, dim)
+
     def vjp(self, g, _y, _x, _src, index, *, dim):
         return g, g.gather(dim, index), None
 
 
 FOLDS = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+COMBINED = {"prod": "mul", "amax": "max", "amin": "min"}
 
 
 class ScatterFold(Op):
@@ -204,6 +214,9 @@ class ScatterFold(Op):
             target, index = aligned(y, index, dim)
             fold(FOLDS[reduce], target, places(index, dim, target.shape), src)
         return y
+
+    def scatter(self, b, x, src, index, *, dim, reduce):
+        return scattering(b, COMBINED[reduce], x, src, index, dim)
 
     def vjp(self, g, y, x, src, index, *, dim, reduce):
         rule = product_gradients if reduce == "prod" else extreme_gradients
@@ -378,6 +391,15 @@ class IndexAdd(Write):
         y, index = aligned(y, index, dim)
         add_along(y, dim, index, source if alpha == 1 else source * source.dtype.type(alpha))
 
+    def scatter(self, b, x, source, index, *, dim, alpha):
+        def term(k: Any) -> Any:
+            value = source[k]
+            # A product of half types is rounded before it is added.
+            return value if alpha == 1 else wide((wide(value) * alpha).cast(value.kind))
+
+        wrong = refusal(RuntimeError, dim, x.shape[dim] if x.ndim else 1)
+        return along_dim(b, "add", x, index, dim, b.checked, wrong, source.shape, term)
+
     def vjp(self, g, _y, _x, _source, index, *, dim, alpha):
         chosen = g.index_select(dim, index).reshape(_source.shape)
         return g, chosen if alpha == 1 else chosen * alpha, None
@@ -407,6 +429,12 @@ class IndexCopy(Write):
         y, source, index = np.atleast_1d(y, source, index)
         check_bounds(index, dim, y.shape[dim], IndexError, "index_copy(): ")
         y[(slice(None),) * dim + (index,)] = source
+
+    def scatter(self, b, x, source, index, *, dim):
+        wrong = refusal(IndexError, dim, x.shape[dim] if x.ndim else 1, "index_copy(): ")
+        return along_dim(
+            b, "set", x, index, dim, b.checked, wrong, source.shape, source.__getitem__
+        )
 
     def vjp(self, g, _y, _x, _source, index, *, dim):
         chosen = g.index_select(dim, index).reshape(_source.shape)
@@ -447,6 +475,13 @@ class IndexFill(Write):
     def write(self, y, value, index, *, dim):
         y = np.atleast_1d(y)
         y[(slice(None),) * dim + (wrapped(index, dim, y.shape[dim]),)] = value
+
+    def scatter(self, b, x, value, index, *, dim):
+        size = x.shape[dim] if x.ndim else 1
+        sizes = list(x.shape) or [1]
+        sizes[dim] = prod(index.shape)
+        wrong = refusal(IndexError, dim, size, wraps=size)
+        return along_dim(b, "set", x, index, dim, b.wrapped, wrong, sizes, lambda k: value[()])
 
     def vjp_x(self, g, _y, _x, _value, index, *, dim):
         return g.index_fill(dim, index, 0)
@@ -572,6 +607,17 @@ class Put(Write):
             fold(np.add, y, where, source.reshape(-1))
         else:
             y.flat[where] = source.reshape(-1)
+
+    def scatter(self, b, x, source, index, *, accumulate):
+        size, element = prod(x.shape), wide if accumulate else same
+
+        def part(k: Any) -> Any:
+            place = b.wrapped(index[k], size, out_of_reach(size))
+            value = element(source[unflat(flat(k, index.shape), source.shape)])
+            return (unflat(place, x.shape), value) if x.ndim else ((), only(b, value, place))
+
+        how = combining("add" if accumulate else "set", x.kind)
+        return b.scatter(start=lambda i: element(x[i]), sizes=index.shape, element=part, how=how)
 
     def vjp(self, g, _y, _x, _source, index, *, accumulate):
         rest = g if accumulate else g.put(index, g.new_zeros(index.shape))

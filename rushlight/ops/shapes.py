@@ -9,8 +9,9 @@ from typing import Any
 from rushlight import dtypes
 from rushlight.layouts import MOST_DIMENSIONS, whole
 from rushlight.ops.base import axis, composite, need_tensor, registry
+from rushlight.ops.elements import flat, unflat
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import WRONG, View, as_shape, viewed
+from rushlight.ops.views import ALWAYS, WRONG, View, as_shape, viewed
 from rushlight.tensor import Tensor
 
 
@@ -80,6 +81,12 @@ class Reshaped(View):
                 f"{list(x.shape)} cannot be seen as {list(shape)} without a copy. "
                 "Use .reshape(...) instead."
             ) from None
+
+    def origin(self, b, i, old, *, shape):
+        return unflat(flat(i, shape), old)
+
+    def seen(self, b, j, old, *, shape):
+        return ALWAYS, unflat(flat(j, old), shape)
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return arrays[0].reshape(attrs["shape"])  # a value in a graph has no strides to respect

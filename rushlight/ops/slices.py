@@ -10,9 +10,10 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, registry, view_scatter
+from rushlight.ops.elements import among, chosen, replaced, seen_along, wide, woven
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, WRONG, View, along, viewed
+from rushlight.ops.views import ALL, ALWAYS, WRONG, View, along, viewed
 from rushlight.tensor import Tensor
 
 ndarray = np.ndarray
@@ -30,6 +31,10 @@ class Embed(Op):
         y = np.zeros(shape, part.dtype)
         view.eager(y, **where)[...] = part
         return y
+
+    def at(self, b, i, part, *, view, shape, where):
+        conditions, index = view.seen(b, i, shape, **where)
+        return chosen(b, conditions, part, index, lambda: b.constant(0, part.kind))
 
     def vjp(self, g, _y, _part, *, view, shape, where):
         return view.apply((g,), where)
@@ -76,6 +81,14 @@ class Slice(Part):
 
     def eager(self, x, *, dim, start, end, step):
         return x[along(dim, slice(start, end, step))]
+
+    def origin(self, b, i, shape, *, dim, start, end, step):
+        first, _, _ = slice(start, end, step).indices(shape[dim])
+        return replaced(i, (dim,), (i[dim] * step + first,))
+
+    def seen(self, b, j, shape, *, dim, start, end, step):
+        conditions, place = seen_along(b, j[dim], range(shape[dim])[start:end:step])
+        return conditions, replaced(j, (dim,), (place,))
 
 
 part_of = registry["slice"]
@@ -165,6 +178,12 @@ class Select(Part):
         place = (*[ALL] * dim, index, ...)
         return x[place]
 
+    def origin(self, b, i, shape, *, dim, index):
+        return woven(i, (dim,), (index % shape[dim],))
+
+    def seen(self, b, j, shape, *, dim, index):
+        return (b.position(j[dim]).eq(index % shape[dim]),), (*j[:dim], *j[dim + 1 :])
+
 
 class Diagonal(Part):
     """The diagonal of two dimensions, as the last dimension; ``offset`` > 0 is above the main one.
@@ -197,6 +216,15 @@ class Diagonal(Part):
         y = x.diagonal(offset, dim1, dim2)
         y.setflags(write=x.flags.writeable)
         return y
+
+    def origin(self, b, i, shape, *, offset, dim1, dim2):
+        place = i[-1] + max(-offset, 0), i[-1] + max(offset, 0)
+        return woven(i[:-1], (dim1, dim2), place)
+
+    def seen(self, b, j, shape, *, offset, dim1, dim2):
+        place = j[dim1] if offset > 0 else j[dim2]
+        rest = [part for d, part in enumerate(j) if d not in (dim1, dim2)]
+        return (b.position(j[dim2] - j[dim1]).eq(offset),), (*rest, place)
 
 
 class Unfold(View):
@@ -244,6 +272,18 @@ class Unfold(View):
         strides[dimension] *= step
         return restrided(x, shape, strides)
 
+    def origin(self, b, i, shape, *, dimension, size, step):
+        place = i[dimension] * step + i[-1]
+        return replaced(i[:-1], (dimension,), (place,)) if shape else ()
+
+    def seen(self, b, j, shape, *, dimension, size, step):
+        if not shape:
+            return ALWAYS, (0,)
+        # Of the windows that hold an element the last one counts: it is written last.
+        last = b.min(b.position(j[dimension]) // step, (shape[dimension] - size) // step)
+        inner = j[dimension] - last * step
+        return (inner < size,), (*replaced(j, (dimension,), (last,)), inner)
+
     def vjp(self, g, _y, _x, *, dimension, size, step):
         return fold_back(g, _x.shape, dimension, size, step)
 
@@ -271,6 +311,23 @@ class FoldBack(Op):
         for i in range(size):
             y[along(dimension, slice(i, i + span, step))] += windows[..., i]
         return y.astype(windows.dtype, copy=False)
+
+    def at(self, b, i, windows, *, shape, dimension, size, step):
+        if not shape:
+            return b.sum(windows.shape, lambda *k: wide(windows[k]))
+        count = windows.shape[dimension]
+
+        def part(k: Any) -> Any:
+            place = b.position(i[dimension]) - k
+            window = place // step
+            holds = among(b, [(place % step).eq(0), window >= 0, window < count])
+            index = (*replaced(i, (dimension,), (window,)), k)
+            return chosen(b, [holds], windows, index, lambda: b.constant(0, windows.kind), wide)
+
+        return b.sum((size,), part)
+
+    def folded(self, attrs, *shapes):
+        return ()
 
     def vjp(self, g, _y, _windows, *, shape, dimension, size, step):
         return g.unfold(dimension, size, step)

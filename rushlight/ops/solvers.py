@@ -69,6 +69,7 @@ class SolveInfo(Op):
 
     function = method = False
     differentiable = (0,)
+    library = "linear algebra"
 
     def check(self, A: Tensor, B: Tensor) -> Any:
         return (A, B), {}
@@ -210,6 +211,7 @@ class SolveTriangular(Op):
 
     namespace = "linalg"
     method = False
+    library = "linear algebra"
     samples = [
         S(T(values=LOWER), T(3, 2), upper=False),
         S(T(values=WELL), T(3, 2), upper=True),
@@ -290,6 +292,7 @@ class LeastSquares(Op):
 
     function = method = False
     differentiable = (0,)
+    library = "linear algebra"
 
     def check(self, A: Tensor, B: Tensor, rcond: float) -> Any:
         return (A, B), {"rcond": rcond}
@@ -396,6 +399,7 @@ class Pinv(Op):
 
     namespace = "linalg"
     method = False
+    library = "linear algebra"
     samples = [
         S(T(values=WELL)),
         S(T(values=TALL)),

@@ -20,6 +20,7 @@ class Ordered(Op, abstract=True):
     """Some elements of each line along ``dim`` in order, as (values, indices)."""
 
     differentiable = (0,)
+    library = "sorts"
 
     def vjp(self, g, y, _x, *, dim, **attrs):
         return scattered(g, y[1], _x, dim)
@@ -176,6 +177,7 @@ class Unique(Op):
     """
 
     differentiable = False
+    dynamic = True
     samples = [
         S(T(3, 4)),
         S(T(values=[2.0, 1.0, 2.0, 3.0, 1.0]), return_inverse=True, return_counts=True),
@@ -213,6 +215,7 @@ class UniqueConsecutive(Op):
     """
 
     differentiable = False
+    dynamic = True
     samples = [
         S(T(3, 4)),
         S(T(values=[1.0, 1.0, 2.0, 1.0]), return_inverse=True, return_counts=True),
@@ -254,6 +257,7 @@ class Searchsorted(Op):
 
     method = False
     differentiable = False
+    library = "a search"
     samples = [
         S(T(values=[1.0, 2.0, 3.0]), T(2, 3)),
         S(T(values=[1.0, 2.0, 3.0]), 2.0, right=True),
@@ -386,6 +390,7 @@ class Isin(Op):
 
     method = False
     differentiable = False
+    library = "a search"
     samples = [
         S(T(values=[1.0, 2.0, 3.0]), T(values=[2.0, 4.0])),
         S(T(values=[[1, 2], [3, 4]]), 2, invert=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import Pick, Spec, counter, edge
 from rushlight.layouts import whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
+from rushlight.ops.elements import replaced, woven
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import part_of
 from rushlight.ops.views import ALL, along, looked_at, view_node
@@ -118,6 +120,10 @@ class SplitWithSizes(Pieces):
             where = {"dim": dim, "start": start, "end": end, "step": 1}
             yield x[along(dim, slice(start, end))], where
             start = end
+
+    def at(self, b, i, x, *, lengths, dim):
+        starts = itertools.accumulate(lengths[:-1], initial=0)
+        return tuple([x[replaced(i, (dim,), (i[dim] + start,))] for start in starts])
 
     def vjp(self, g, _y, _x, *, lengths, dim):
         return g if isinstance(g, Tensor) else ops.cat(g, dim)
@@ -348,6 +354,9 @@ class Unbind(Pieces):
         for i in range(x.shape[dim]):
             place = (*[ALL] * dim, i, ...)
             yield x[place], {"dim": dim, "index": i}
+
+    def at(self, b, i, x, *, dim):
+        return tuple([x[woven(i, (dim,), (k,))] for k in range(x.shape[dim])])
 
     def vjp(self, g, _y, _x, *, dim):
         return g.unsqueeze(dim) if isinstance(g, Tensor) else ops.stack(g, dim)

@@ -11,6 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels.summation import add_up, add_up_squares
 from rushlight.ops.base import Op, composite, need_tensor, ops
+from rushlight.ops.elements import folded_dims, reduced, wide
 from rushlight.ops.reduce import Dims, fold_attributes, in_float32, restored, terms
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -68,6 +69,9 @@ class Spread(Op, abstract=True):
             )
         return (x,), {**attrs, "correction": correction}
 
+    def folded(self, attrs, shape):
+        return folded_dims(len(shape), attrs["dim"])
+
 
 def moments(x: np.ndarray, dim: Any, keepdim: bool, correction: float) -> tuple[Any, Any]:
     """The variance, and the mean with the folded dimensions kept, in two passes."""
@@ -75,6 +79,20 @@ def moments(x: np.ndarray, dim: Any, keepdim: bool, correction: float) -> tuple[
     mean = add_up(x, dim, True) / np.array(n, x.dtype)
     total = add_up_squares(np.asarray(x - mean), dim, keepdim)
     return total / np.array(max(n - correction, 0), total.dtype), mean
+
+
+def moments_at(
+    b: Any, i: Any, x: Any, dim: Any, keepdim: bool, correction: float
+) -> tuple[Any, Any]:
+    """:func:`moments` for code generation: the variance and the mean at ``i``."""
+    n = terms(x, dim)
+    mean = reduced(b, "add", i, x, dim, keepdim) / n
+
+    def square(v: Any) -> Any:
+        distance = wide(v) - mean
+        return distance * distance
+
+    return reduced(b, "add", i, x, dim, keepdim, square) / max(n - correction, 0), mean
 
 
 def spread_gradient(g: Tensor, x: Tensor, dim: Any, keepdim: bool, correction: float) -> Tensor:
@@ -102,6 +120,9 @@ class Var(Spread):
     def eager(self, x, *, dim, keepdim, correction):
         return moments(x, dim, keepdim, correction)[0]
 
+    def at(self, b, i, x, *, dim, keepdim, correction):
+        return moments_at(b, i, x, dim, keepdim, correction)[0]
+
     def vjp(self, g, _y, x, *, dim, keepdim, correction):
         return spread_gradient(g, x, dim, keepdim, correction)
 
@@ -116,6 +137,9 @@ class Std(Spread):
     @in_float32
     def eager(self, x, *, dim, keepdim, correction):
         return np.sqrt(moments(x, dim, keepdim, correction)[0])
+
+    def at(self, b, i, x, *, dim, keepdim, correction):
+        return b.unary("sqrt", moments_at(b, i, x, dim, keepdim, correction)[0])
 
     def vjp(self, g, y, x, *, dim, keepdim, correction):
         return spread_gradient(through_root(g, y), x, dim, keepdim, correction)
@@ -135,6 +159,9 @@ class VarMean(Spread):
         variance, mean = moments(x, dim, keepdim, correction)
         return variance, mean if keepdim else mean.squeeze(dim)
 
+    def at(self, b, i, x, *, dim, keepdim, correction):
+        return moments_at(b, i, x, dim, keepdim, correction)
+
     def vjp(self, g, _y, x, *, dim, keepdim, correction):
         g_mean = restored(g[1], x, dim, keepdim) / terms(x, dim)
         return spread_gradient(g[0], x, dim, keepdim, correction) + g_mean
@@ -153,6 +180,10 @@ class StdMean(Spread):
     def eager(self, x, *, dim, keepdim, correction):
         variance, mean = moments(x, dim, keepdim, correction)
         return np.sqrt(variance), mean if keepdim else mean.squeeze(dim)
+
+    def at(self, b, i, x, *, dim, keepdim, correction):
+        variance, mean = moments_at(b, i, x, dim, keepdim, correction)
+        return b.unary("sqrt", variance), mean
 
     def vjp(self, g, y, x, *, dim, keepdim, correction):
         g_mean = restored(g[1], x, dim, keepdim) / terms(x, dim)

@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.layouts import contiguous_format, memory_format, order_of, shape_of, whole
 from rushlight.ops.base import axis, composite, need_tensor, ops, registry
+from rushlight.ops.elements import among, flat, unflat
 from rushlight.ops.memory import dense_strides, element_strides
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import View, as_shape, changes_metadata, looked_at, viewed
@@ -167,6 +168,25 @@ class AsStrided(View):
             y.setflags(write=False)
         return y
 
+    def origin(self, b, i, shape, *, size, stride, storage_offset, home):
+        steps, start = home
+        place: Any = storage_offset - start
+        for j, step in zip(i, stride, strict=True):
+            place = place + j * step
+        return digits(place, shape, steps)
+
+    def seen(self, b, j, shape, *, size, stride, storage_offset, home):
+        # Places may be named twice, and the last one counts: all of them are tried.
+        def place(*k: Any) -> Any:
+            here = self.origin(
+                b, k, shape, size=size, stride=stride, storage_offset=storage_offset, home=home
+            )
+            same = among(b, [b.position(p).eq(q) for p, q in zip(here, j, strict=True)])
+            return b.where(same, b.position(flat(k, size)), -1)
+
+        last = b.fold("max", size, place)
+        return (last >= 0,), unflat(last, size)
+
     def vjp(self, g, _y, _x, *, size, stride, storage_offset, home):
         here, there = places(_x.shape, *home), places(size, stride, storage_offset)
         count = 1 + max(here.max(initial=0), there.max(initial=0))
@@ -176,6 +196,15 @@ class AsStrided(View):
         if times.max() > 1:
             flat = flat / wrap(np.maximum(times, 1))
         return flat.index_select(0, wrap(here.ravel())).reshape(_x.shape)
+
+
+def digits(place: Any, shape: Sequence[int], strides: Sequence[int]) -> list[Any]:
+    """The index of the element at a place of a dense storage, whose strides may be permuted."""
+    index: list[Any] = [0] * len(shape)
+    for d in sorted(range(len(shape)), key=lambda d: -strides[d]):
+        if shape[d] > 1:
+            index[d], place = place // strides[d], place % strides[d]
+    return index
 
 
 def reach(shape: Sequence[int], stride: Sequence[int], offset: int) -> int:

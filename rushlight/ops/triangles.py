@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,9 @@ class Triangle(Op, abstract=True):
         rows = np.arange(diagonal, diagonal + n)[:, None]
         return np.where(self.inside(np.arange(m), rows), x, np.zeros((), x.dtype))
 
+    def at(self, b, i, x, *, diagonal):
+        return b.where(self.inside(b.position(i[-1]), i[-2] + diagonal), x[i], 0)
+
     def vjp(self, g, _y, _x, *, diagonal):
         return self.call(g, diagonal)
 
@@ -49,7 +53,7 @@ class Tril(Triangle):
             [1., 1., 1.]])
     """
 
-    inside = np.less_equal
+    inside = operator.le
 
 
 class Triu(Triangle):
@@ -61,7 +65,7 @@ class Triu(Triangle):
             [0., 0., 0.]])
     """
 
-    inside = np.greater_equal
+    inside = operator.ge
 
 
 @composite(

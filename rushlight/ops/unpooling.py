@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.kernels.indices import first_outside, within
 from rushlight.layouts import shape_of
 from rushlight.ops.base import composite, need_tensor
 from rushlight.ops.pooling import Sizes, need_dtype, per_dimension, plane_put
@@ -63,12 +61,6 @@ def unpooled(
             f"output_size {list(plane)}"
         )
     shape_of(name, [*shape[:-rank], *plane], x._array.dtype)
-    if not within(index._array, math.prod(plane)):
-        wrong = first_outside(index._array, 0, math.prod(plane))
-        raise RuntimeError(
-            f"{name}(): Found an invalid max index: {wrong} (output volumes are of size "
-            f"{'x'.join(map(str, plane))})"
-        )
     return plane_put(x, index, plane, True)
 
 

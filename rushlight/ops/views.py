@@ -20,6 +20,8 @@ from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new
 ndarray = np.ndarray
 ALL = slice(None)
 NOTHING = (None,)
+ALWAYS: tuple[Any, ...] = ()
+"""The conditions of a view that sees every element."""
 INSERT: dict[int, tuple[Any, ...]] = {d: (ALL,) * d + (None,) for d in range(MOST_DIMENSIONS)}
 INSERT.update({-1 - d: (..., None, *[ALL] * d) for d in range(MOST_DIMENSIONS)})
 """The index that makes a dimension of size 1 at a position, from the front or the back."""
@@ -81,6 +83,11 @@ class View(Op, abstract=True):
     """Another look at the same elements: ``eager`` returns a NumPy view of its one operand."""
 
     operands = ("x",)
+    origin: Any = None  # (b, i, shape, **attrs): where in x of this shape the element at i is from
+    seen: Any = None  # (b, j, shape, **attrs): whether and where the view sees the element at j
+
+    def at(self, b, i, x, **attrs):
+        return x[self.origin(b, i, x.shape, **attrs)]
 
     def make(self) -> Callable[..., Any]:
         op, check, eager = self, self.check, self.eager

@@ -8,7 +8,6 @@ normal form (a sum of integer multiples of atoms), which is how strides are foun
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +30,7 @@ MATH = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Loop:
-    """A loop variable: 0, 1, …, size − 1. Sizes are ints, or symbols known when the program runs."""
+    """A loop variable: 0, 1, …, size − 1. A size is an int, or a symbol that a run knows."""
 
     name: str
     size: Any
@@ -265,11 +264,11 @@ class Builder:
     def cast(self, x: Value, kind: str) -> Value:
         if x.kind == kind:
             return x
-        if x.op == "constant" and kind != BOOL and math.isfinite(x.data):
-            if kind in ("f64", "f32") or (kind in KINDS and x.kind not in FLOATS):
-                exact = kind == "f64" or kind not in FLOATS or abs(x.data) < 2**24
-                if exact:
-                    return self.constant(x.data, kind)
+        if x.op == "constant" and kind != BOOL:
+            least = 0 if kind in UNSIGNED else -128
+            most = 2**24 if kind[-2:] in ("32", "64") or kind == INDEX else 128
+            if least <= x.data < most and x.data == int(x.data):  # the same in both kinds
+                return self.constant(x.data, kind)
         return self.make("cast", kind, (x,))
 
     def call(self, name: str, *args: Value) -> Value:

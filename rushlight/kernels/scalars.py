@@ -30,11 +30,6 @@ def run(b: Any, kernel: Callable[..., Any], values: Sequence[Any], **attrs: Any)
     return kernel(*[Scalar(b, value) for value in values], **attrs).value
 
 
-def wide(x: Any) -> Any:
-    """A value; one of a half type in float32, in which it is computed with."""
-    return x.cast("f32") if x.kind in ("f16", "bf16") else x
-
-
 class Scalar(NDArrayOperatorsMixin):
     """A value of the builder ``b``; a kernel may write to it as to an array (``+=``, ``out=``)."""
 
@@ -184,22 +179,13 @@ def power(b: Any, x: Any, y: Any) -> Any:
     return result
 
 
-def quotient(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """The quotient of integers towards zero and the remainder; y is not zero."""
-    if not is_signed(y) or (y.op == "constant" and y.data != -1):
-        return b.binary("idiv", x, y), b.binary("irem", x, y)
-    inverse = y.eq(-1)  # the least integer / -1 overflows, which the processor refuses
-    y = b.where(inverse, 1, y)
-    return b.where(inverse, -x, b.binary("idiv", x, y)), b.binary("irem", x, y)
-
-
 def astray(x: Any, y: Any) -> Any:
     """Whether a remainder x is not zero and has not the sign of the divisor y."""
     return x.ne(0) & ((x < 0) ^ (y < 0))
 
 
 def fmod(b: Any, x: Any, y: Any) -> Any:
-    return b.fmod(x, y) if x.is_float else quotient(b, x, y)[1]
+    return b.fmod(x, y) if x.is_float else b.binary("irem", x, y)
 
 
 def remainder(b: Any, x: Any, y: Any) -> Any:
@@ -211,10 +197,10 @@ def remainder(b: Any, x: Any, y: Any) -> Any:
 
 
 def floor_divide(b: Any, x: Any, y: Any) -> Any:
+    r = fmod(b, x, y)
     if not x.is_float:
-        q, r = quotient(b, x, y)
+        q = b.binary("idiv", x, y)
         return q - astray(r, y).cast(x.kind) if is_signed(x) else q
-    r = b.fmod(x, y)
     q = (x - r) / y
     q = b.where(astray(r, y), q - 1, q)
     low = b.unary("floor", q)

@@ -33,6 +33,7 @@ from rushlight.ops.base import (
     touched,
     unrecorded,
 )
+from rushlight.ops.elements import wide
 from rushlight.ops.samples import Fails, T
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new, wrap
 
@@ -87,7 +88,7 @@ class Pointwise(Op, abstract=True):
 
     def at(self, b: Any, i: Sequence[Any], *operands: Any, **attrs: Any) -> Any:
         """The element at ``i``; half types are computed in float32, as by :func:`half`."""
-        return self.emit(b, *[scalars.wide(x.broadcast(i)) for x in operands], **attrs)
+        return self.emit(b, *[wide(x.broadcast(i)) for x in operands], **attrs)
 
 
 class Elementwise(Pointwise, abstract=True):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.kernels.scalars import wide
 from rushlight.kernels.select import between
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.elements import wide
 from rushlight.ops.elementwise import Formula, common_dtype
 from rushlight.ops.loss_reduction import check_floating, chosen, floored, reduced, warn_of_broadcast
 from rushlight.ops.samples import Fails, S, T

@@ -1,0 +1,314 @@
+"""Fusion: which nodes are computed together, in the same loops, without memory between them.
+
+Nodes are visited from the outputs to the inputs. A node whose users all lie in groups that can
+compute it where they need it goes into them; a node that is needed elsewhere too becomes an output
+of the group that needs it first; what fits nowhere begins a group of its own. Every step has a
+position, and only reads steps of lower positions: that is why there are never cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.graph.ir import ITEM, Graph, Node
+from rushlight.ops.views import View
+from rushlight.passes.clusters import (
+    HEAVY,
+    LIGHT_WORK,
+    Cluster,
+    Fit,
+    fold_inputs,
+    folded_dims,
+    is_leaf,
+    is_library,
+    types,
+    weight,
+)
+from rushlight.passes.siblings import merge_siblings
+from rushlight.passes.spaces import Place, atoms, axes_of, flat, opaque, pulled, same
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Group:
+    """Nodes that are computed in the same loops; other steps need their ``outputs``."""
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The values that are read from memory."""
+        inside = set(self.nodes)
+        found = {n: None for node in self.nodes for n in node.inputs if n is not None}
+        return tuple([n for n in found if n not in inside])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """A node whose eager kernel is called; its results are C-contiguous.
+
+    But an ``alias`` is a view that only calls read: it may stay where its operand lies.
+    """
+
+    node: Node
+    alias: bool = False
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return (self.node,)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple([n for n in self.node.inputs if n is not None])
+
+
+Step = Group | Call
+
+
+class Fusion:
+    """The clusters of a graph, and which of them need which node."""
+
+    def __init__(self, graph: Graph, refused: frozenset[Node] = frozenset()) -> None:
+        self.refused = refused  # outputs of rows for which no fold was found
+        self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
+        self.number = {node: i for i, node in enumerate(self.nodes)}
+        self.roots = set(graph.roots)
+        self.written = {value for _, value in graph.writes}
+        self.users: dict[Node, list[Cluster]] = {}
+        self.items: dict[Node, list[Node]] = {}
+        self.clusters: list[Cluster] = []
+        self.uses: dict[Node, int] = {}
+        self.library = {n for n in self.nodes if is_library(n)}
+        self.work = self.efforts()
+        self.early = self.early_numbers()
+        self.head: Cluster | None = None  # computes them
+
+    def run(self) -> list[Cluster]:
+        for node in reversed(self.nodes):
+            if node.op is ITEM:
+                self.items.setdefault(node.inputs[0], []).append(node)  # type: ignore[arg-type]
+            elif node in self.library:
+                self.begin_call(node)
+            elif node in self.early:
+                self.place_number(node)
+            elif isinstance(node.op, View) and self.is_alias(node):
+                self.place_alias(node)
+            else:
+                self.place(node)
+        return self.clusters
+
+    def efforts(self) -> dict[Node, tuple[int, int]]:
+        """For each node the work and the loads of computing an element from what is in memory."""
+        found: dict[Node, tuple[int, int]] = {}
+        for node in self.nodes:
+            work, loads, size = weight(node), 0, types(node)[0].size
+            for n in node.inputs:
+                if n is None:
+                    continue
+                self.uses[n] = self.uses.get(n, 0) + 1
+                below = found.get(n)
+                if below is not None and below[0] <= LIGHT_WORK:
+                    work, loads = work + below[0], loads + below[1]
+                elif 4 * types(n)[0].size > size:
+                    loads += 1
+            heavy = node in self.library or folded_dims(node) is not None or node.op is ITEM
+            found[node] = (HEAVY if heavy else work, loads)
+        return found
+
+    def early_numbers(self) -> set[Node]:
+        """The nodes that compute single numbers from captured ones: rates, corrections, counts."""
+        early: set[Node] = set()
+        free: set[Node] = set()  # leaves in another form, which every group makes by itself
+        for node in self.nodes:
+            inputs = [n for n in node.inputs if n is not None]
+            if node.op is ITEM or not all([n in early or n in free or is_leaf(n) for n in inputs]):
+                continue
+            if isinstance(node.type, tuple) or node.type.size != 1 or node in self.library:
+                continue
+            if not weight(node) and not any([n in early for n in inputs]):
+                free.add(node)
+            elif node.op.emit is not None or not weight(node):
+                early.add(node)
+        return early
+
+    def place_number(self, node: Node) -> None:
+        """Puts a single number into the one group of them, which runs first."""
+        if self.head is None:
+            self.head = self.begin(-1)
+        if node in self.roots or any([c is not self.head for c in self.users.get(node, ())]):
+            self.head.outputs.append(node)
+        place: Place = ((),) * len(node.type.shape)
+        self.join(node, self.head, Fit([pulled(node, place)]))
+
+    def begin(self, position: int) -> Cluster:
+        cluster = Cluster(position, self.refused)
+        self.clusters.append(cluster)
+        return cluster
+
+    def begin_call(self, node: Node, alias: bool = False) -> None:
+        call = self.begin(self.number[node])
+        call.closed, call.alias = True, alias
+        call.nodes.append(node)
+        for n in node.inputs:
+            if n is not None:
+                call.read(n, None)
+                self.needed(n, call)
+
+    def needed(self, node: Node, cluster: Cluster) -> None:
+        users = self.users.setdefault(node, [])
+        if cluster not in users:
+            users.append(cluster)
+
+    def join(self, node: Node, cluster: Cluster, fit: Fit) -> None:
+        cluster.take(node, fit)
+        for n in node.inputs:
+            if n is not None:
+                self.needed(n, cluster)
+
+    def is_alias(self, node: Node) -> bool:
+        """Whether calls should see a view where its operand lies, rather than get a copy."""
+        if node in self.roots or not any([c.closed for c in self.users.get(node, ())]):
+            return False
+        below: Any = node
+        while isinstance(below.op, View) and self.uses.get(below, 0) == 1:
+            (below,) = below.inputs
+        base = below.inputs[0] if below.op is ITEM else below
+        return is_leaf(base) or base in self.library or self.uses.get(below, 0) > 1
+
+    def place_alias(self, node: Node) -> None:
+        users = self.users[node]
+        self.begin_call(node, alias=True)
+        for cluster in users:
+            if not cluster.closed:
+                fit = cluster.fit(node, cluster.reads[node], 0)
+                assert fit is not None, "a view fits into every group"
+                self.join(node, cluster, fit)
+
+    def place(self, node: Node) -> None:
+        """Decides which cluster, or clusters, compute a node (with its items, if it has some)."""
+        items = self.items.get(node, [])
+        results = items or [node]
+        users = self.readers(results)
+        effort = self.work[node][0]
+        fits = [cluster.fit(node, self.places(cluster, results), effort) for cluster in users]
+        stored = [n for n in results if n in self.roots]
+        if not stored and fits and all(fits) and self.may_copy(node, users):
+            for cluster, fit in zip(users, fits, strict=True):
+                assert fit is not None
+                self.settle(node, results, cluster, fit)
+            return
+        stored = [n for n in results if n in self.roots or n in self.users]
+        if fits and fits[0] is not None and self.can_host(users[0], node, results, fits[0]):
+            needed = [n for n in stored if n in self.roots or len(self.users[n]) > 1]
+            others = [n for n in stored if users[0] not in self.users.get(n, ())]
+            users[0].outputs.extend(dict.fromkeys([*needed, *others]))
+            users[0].updates |= node in self.written
+            self.settle(node, results, users[0], fits[0])
+        else:
+            self.begin_group(node, results, stored)
+
+    def can_host(self, host: Cluster, node: Node, results: Sequence[Node], fit: Fit) -> bool:
+        """Whether a cluster can compute a node and store those of its results others need."""
+        for n in results:
+            if n not in host.reads:
+                alike = [m for m in results if m in host.reads and m.type.shape == n.type.shape]
+                if (n in self.roots or n in self.users) and not alike:
+                    return False
+            elif (n in self.roots or len(self.users[n]) > 1) and not host.can_store(
+                node, host.reads[n], fit
+            ):
+                return False
+        return True
+
+    def readers(self, results: Iterable[Node]) -> list[Cluster]:
+        """The clusters that need one of ``results``, the one that must run first in front."""
+        found = {cluster: None for n in results for cluster in self.users.get(n, ())}
+        return sorted(found, key=lambda cluster: cluster.position)
+
+    def places(self, cluster: Cluster, results: Sequence[Node]) -> list[Place | None]:
+        """Where a cluster reads the results of a node; those of full shape decide."""
+        found = [cluster.reads[n] for n in results if n in cluster.reads]
+        rank = max([n.type.size for n in results if n in cluster.reads], default=0)
+        chosen: list[Place | None] = []
+        for n in results:
+            if n in cluster.reads and n.type.size == rank:
+                for place in cluster.reads[n]:
+                    if place is None or not any([p is not None and same(p, place) for p in chosen]):
+                        chosen.append(place)
+        return chosen if found else []
+
+    def may_copy(self, node: Node, users: Sequence[Cluster]) -> bool:
+        """Whether computing a node in each of its users beats storing and loading it."""
+        work, loads = self.work[node]
+        count = len(users)
+        return count == 1 or (work <= LIGHT_WORK and count * loads <= loads + 1 + count)
+
+    def settle(self, node: Node, results: Sequence[Node], cluster: Cluster, fit: Fit) -> None:
+        """Puts a node, and those of its items that the cluster needs, into the cluster."""
+        if results[0] is not node:
+            for n in results:
+                if n in cluster.reads or n in cluster.outputs:
+                    cluster.nodes.append(n)
+                    cluster.reads.pop(n, None)
+        self.join(node, cluster, fit)
+
+    def begin_group(self, node: Node, results: Sequence[Node], stored: Sequence[Node]) -> None:
+        cluster = self.begin(self.number[node])
+        cluster.outputs.extend(stored)
+        cluster.updates = node in self.written
+        op, shape = node.op, types(node)[0].shape
+        place = axes_of(shape)
+        axes = flat(place)
+        assert axes is not None
+        cluster.full_axes = axes
+        if op.scatter is not None or op.scan is not None:
+            cluster.alone = True
+            fit = Fit([[None if n is None else opaque(n.type.shape) for n in node.inputs]])
+        else:
+            fit = self.first_fit(cluster, node, place)
+        self.settle(node, results, cluster, fit)
+
+    def first_fit(self, cluster: Cluster, node: Node, place: Place) -> Fit:
+        """How a node is computed in a cluster that begins with it."""
+        dims = folded_dims(node)
+        if not dims or node.inputs[0] is None:
+            return Fit([pulled(node, place)])
+        shape = node.inputs[0].type.shape
+        full = cluster.fold_place(node, place, shape, dims)
+        if full is None:  # folds that are not over whole rows
+            return Fit([[None if n is None else opaque(n.type.shape) for n in node.inputs]])
+        columns = tuple(atoms([axis for d in dims for axis in full[d] or ()]))
+        return Fit([fold_inputs(node, full, shape, dims)], flat(full), columns)
+
+
+def fuse(graph: Graph) -> list[Step]:
+    """The steps that compute a graph, in an order in which they can run.
+
+    >>> from rushlight.graph.ir import parse
+    >>> steps = fuse(parse('''
+    ... graph(%0: f32[8,4]):
+    ...   %1: f32[8,4] = exp(%0)
+    ...   %2: f32[8] = sum(%1, dim=(1,), keepdim=False, dtype=None)
+    ...   %3: f32[8] = log(%2)
+    ...   return %3
+    ... '''))
+    >>> [[node.op.name for node in step.nodes] for step in steps]
+    [['exp', 'sum', 'log']]
+    """
+    fusion = Fusion(graph)
+    clusters = fusion.run()
+    while any([c.disappointed for c in clusters]):
+        hopeless = {n for c in clusters if c.disappointed for n in c.awaited}
+        fusion = Fusion(graph, fusion.refused | hopeless)
+        clusters = fusion.run()
+    clusters.sort(key=lambda cluster: cluster.position)
+    return [finished(cluster, fusion.number) for cluster in merge_siblings(clusters)]
+
+
+def finished(cluster: Cluster, number: dict[Node, int]) -> Step:
+    if cluster.closed:
+        return Call(cluster.nodes[0], cluster.alias)
+    nodes = sorted(cluster.nodes, key=number.__getitem__)
+    return Group(tuple(nodes), tuple(sorted(cluster.outputs, key=number.__getitem__)))

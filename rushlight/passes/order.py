@@ -1,0 +1,186 @@
+"""The plan of a program: steps in an order that keeps little in memory, and what is written where.
+
+A value that a program writes to a captured tensor can be stored right into that tensor's memory if
+all who need the old value have read it: steps that run before, or the same step at the same index.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rushlight.graph.ir import ITEM, Graph, Node, walk
+from rushlight.passes.fuse import Call, Group, Step, fuse
+from rushlight.passes.spaces import Place, atoms, axes_of, flat, pulled, same, split
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a program, and which of their results are stored right into captured memory.
+
+    ``stores[value] = target``; the writes of the graph that are not among them are copied in the
+    end.
+    """
+
+    steps: tuple[Step, ...]
+    stores: Mapping[Node, Node]
+
+
+def plan(graph: Graph) -> Plan:
+    """How to run a graph."""
+    steps = fuse(graph)
+    links = Links(graph, steps)
+    stores = {}
+    for target, value in graph.writes:
+        if links.store(target, value):
+            stores[value] = target
+    return Plan(tuple(ordered(links)), stores)
+
+
+class Links:
+    """Which step must run before which, as the data flow and stores demand."""
+
+    def __init__(self, graph: Graph, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.maker: dict[Node, Step] = {}
+        self.readers: dict[Node, list[Step]] = {}
+        for step in steps:
+            for node in made(step):
+                self.maker[node] = step
+        for step in steps:
+            for node in step.inputs:
+                source = self.source(node)
+                self.readers.setdefault(source, []).append(step)
+        self.after: dict[Step, set[Step]] = {step: set() for step in steps}
+        for step in steps:
+            for node in step.inputs:
+                before = self.maker.get(self.source(node))
+                if before is not None:
+                    self.after[before].add(step)
+        self.outputs = set(graph.outputs)
+        self.taken: set[Node] = set()
+
+    def source(self, node: Node) -> Node:
+        """The value in memory that ``node`` is: of an item, the node it is a result of."""
+        if node.op is ITEM and node not in self.maker:
+            assert node.inputs[0] is not None
+            return node.inputs[0]
+        return node
+
+    def readers_of(self, node: Node) -> Iterator[Step]:
+        """The steps that read the memory of a value, also through aliases."""
+        for step in self.readers.get(node, ()):
+            yield step
+            if isinstance(step, Call) and step.alias:
+                yield from self.readers_of(step.node)
+
+    def store(self, target: Node, value: Node) -> bool:
+        """Whether ``value`` can be stored into the memory of ``target``; readers then go first."""
+        step = self.maker.get(value)
+        if not isinstance(step, Group) or value in self.outputs or value in self.taken:
+            return False
+        others = [reader for reader in self.readers_of(target) if reader is not step]
+        if any([self.reaches(step, reader) for reader in others]):
+            return False
+        if len(others) < len(list(self.readers_of(target))) and not in_step(step, target, value):
+            return False
+        self.taken.add(value)
+        for reader in others:
+            self.after[reader].add(step)
+        return True
+
+    def reaches(self, start: Step, end: Step) -> bool:
+        """Whether ``end`` must run after ``start``."""
+        seen, stack = {start}, [start]
+        while stack:
+            step = stack.pop()
+            if step is end:
+                return True
+            fresh = self.after[step] - seen
+            seen |= fresh
+            stack.extend(fresh)
+        return False
+
+
+def made(step: Step) -> tuple[Node, ...]:
+    return step.outputs if isinstance(step, Group) else (step.node,)
+
+
+def in_step(group: Group, target: Node, value: Node) -> bool:
+    """Whether a group reads ``target`` only at the very index where it stores ``value``.
+
+    Whatever is computed at other indices could read what is overwritten already.
+    """
+    if any([n.op.scatter or n.op.scan for n in group.nodes if n.op is not ITEM]):
+        return False
+    index = flat(axes_of(value.type.shape))
+    assert index is not None
+    places: dict[Node, Place] = {}
+    for output in group.outputs:
+        shape = output.type.shape
+        places[output] = split(index, shape) or axes_of(shape)
+    for node in reversed(group.nodes):
+        if node.op is ITEM:
+            places[node.inputs[0]] = places[node]  # type: ignore[index]
+            continue
+        for n, place in zip(node.inputs, pulled(node, places[node]), strict=True):
+            if n is None or place is None:
+                continue
+            if n is target and flat(place) != tuple(atoms(index)):
+                return False
+            known = places.setdefault(n, place)
+            if not same(known, place) and depends(n, target, group):
+                return False
+    return True
+
+
+def depends(node: Node, target: Node, group: Group) -> bool:
+    """Whether a node of a group reads ``target``."""
+    return target in walk([node], [n for n in group.inputs if n is not target])
+
+
+def ordered(links: Links) -> Iterator[Step]:
+    """The steps in an order in which they can run: next comes what frees most, or adds least."""
+    position = {step: i for i, step in enumerate(links.steps)}
+    before = dict.fromkeys(links.steps, 0)
+    for followers in links.after.values():
+        for step in followers:
+            before[step] += 1
+    waiting = {node: len(set(steps)) for node, steps in links.readers.items()}
+    heap = [(growth(s, links, waiting), position[s], s) for s in links.steps if not before[s]]
+    heapq.heapify(heap)
+    done: set[Step] = set()
+    while heap:
+        _, _, step = heapq.heappop(heap)
+        if step in done:
+            continue
+        done.add(step)
+        yield step
+        for follower in links.after[step]:
+            before[follower] -= 1
+            if not before[follower]:
+                heapq.heappush(
+                    heap, (growth(follower, links, waiting), position[follower], follower)
+                )
+        for node in {links.source(n) for n in step.inputs}:
+            waiting[node] -= 1
+            if waiting[node] == 1:  # its last reader would free it
+                for reader in links.readers[node]:
+                    if reader not in done and not before[reader]:
+                        entry = (growth(reader, links, waiting), position[reader], reader)
+                        heapq.heappush(heap, entry)
+
+
+def growth(step: Step, links: Links, waiting: Mapping[Node, int]) -> int:
+    """How many bytes more are needed after a step than before it."""
+    if isinstance(step, Call) and step.alias:
+        return 0
+    freed = {links.source(n) for n in step.inputs}
+    gone = [n for n in freed if waiting[n] == 1 and n in links.maker and n not in links.outputs]
+    return nbytes(made(step)) - nbytes(gone)
+
+
+def nbytes(nodes: Sequence[Node]) -> int:
+    kinds = [k for n in nodes for k in (n.type if isinstance(n.type, tuple) else (n.type,))]
+    return sum([kind.nbytes for kind in kinds])

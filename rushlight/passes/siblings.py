@@ -1,0 +1,98 @@
+"""Siblings: groups that do not need each other but read the same values become one.
+
+So do all groups of single numbers. Other groups stay apart, however small: alike, they share one
+kernel.
+
+The level of a step is the length of the longest way from it to the end. Steps of one level do not
+depend on each other, and if some of them are merged every way still goes from higher levels to
+lower ones: so there are no cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.graph.ir import ITEM, Node
+from rushlight.passes.clusters import MOST_LOADS, MOST_NODES, MOST_SCALAR_LOADS, Cluster
+from rushlight.passes.spaces import total
+
+
+def merge_siblings(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """The clusters, in an order in which they can run, with siblings merged."""
+    level = levels(clusters)
+    ranked = sorted(clusters, key=lambda cluster: (-level[cluster], cluster.position))
+    open_: dict[Any, Cluster] = {}
+    found: list[Cluster] = []
+    for cluster in ranked:
+        key = kind(cluster, level[cluster])
+        mate = open_.get(key) if key is not None else None
+        if mate is not None and has_room(mate, cluster) and pays(mate, cluster):
+            absorb(mate, cluster)
+            continue
+        found.append(cluster)
+        if key is not None:
+            open_[key] = cluster
+    return found
+
+
+def levels(clusters: Sequence[Cluster]) -> dict[Cluster, int]:
+    """How many steps come at least after each cluster; they are given in order."""
+    maker = makers(clusters)
+    level = dict.fromkeys(clusters, 0)
+    for cluster in reversed(clusters):
+        for node in cluster.reads:
+            source = maker.get(node)
+            if source is not None:
+                level[source] = max(level[source], level[cluster] + 1)
+    return level
+
+
+def makers(clusters: Sequence[Cluster]) -> dict[Node, Cluster]:
+    """Which cluster brings a value into memory."""
+    found = {node: c for c in clusters for node in (c.nodes if c.closed else c.outputs)}
+    for cluster in clusters:
+        for node in cluster.reads:
+            if node.op is ITEM and node not in found:
+                source = found.get(node.inputs[0])  # type: ignore[arg-type]
+                if source is not None:
+                    found[node] = source
+    return found
+
+
+def kind(cluster: Cluster, level: int) -> Any:
+    """What clusters have in common that can be merged; None if nothing can be merged with it."""
+    if cluster.closed or cluster.alone:
+        return None
+    folds = set(cluster.folds)
+    return level, tuple([(axis.size, axis in folds) for axis in cluster.full])
+
+
+def has_room(a: Cluster, b: Cluster) -> bool:
+    limit = MOST_LOADS if total(a.full) > 1 else MOST_SCALAR_LOADS
+    loads = len(a.reads.keys() | b.reads.keys())
+    return loads <= limit and len(a.nodes) + len(b.nodes) <= MOST_NODES
+
+
+def pays(a: Cluster, b: Cluster) -> bool:
+    """Whether two clusters compute single numbers, or read the same large value."""
+    size = total(a.full)
+    return size == 1 or any([2 * node.type.size > size for node in a.reads.keys() & b.reads.keys()])
+
+
+def absorb(a: Cluster, b: Cluster) -> None:
+    a.nodes.extend([node for node in b.nodes if node not in set(a.nodes)])
+    a.outputs.extend(b.outputs)
+    for node, places in b.reads.items():
+        a.reads.setdefault(node, []).extend(moved(a, b, places))
+
+
+def moved(a: Cluster, b: Cluster, places: Sequence[Any]) -> list[Any]:
+    """Places in terms of the axes of ``a``, which stand for those of ``b`` one by one."""
+    name = dict(zip(b.full, a.full, strict=True))
+    return [
+        tuple([axes and tuple([name.get(axis, axis) for axis in axes]) for axes in place])
+        if place is not None
+        else None
+        for place in places
+    ]

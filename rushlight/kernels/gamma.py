@@ -1,6 +1,7 @@
 """The gamma function's logarithm and derivatives, and the Hurwitz zeta function."""
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -125,7 +126,7 @@ def trigamma(x: Array) -> Array:
     )
 
 
-def _zeta_positive(s: Array, q: Array) -> Array:
+def _zeta_positive(s: Array | float, q: Array) -> Array:
     """The Euler–Maclaurin formula after the first terms of the sum, for s > 1 and q > 0."""
     total = np.power(q, -s)
     for k in range(1, _DIRECT_TERMS):
@@ -142,7 +143,7 @@ def _zeta_positive(s: Array, q: Array) -> Array:
     return total
 
 
-def _zeta_negative(s: Array, q: Array) -> Array:
+def _zeta_negative(s: Array | float, q: Array) -> Array:
     """The sum over both sides of zero, for integral s."""
     floor = np.floor(q)
     below = _zeta_positive(s, np.ceil(q) - q) - _zeta_positive(s, 1 - q)
@@ -184,4 +185,5 @@ def polygamma(n: int, x: Array) -> Array:
     if n == 1:
         return trigamma(x)
     factor = (-1) ** (n + 1) * (float(math.factorial(n)) if n <= 170 else math.inf)
-    return elementwise(lambda x: factor * _zeta(np.full_like(x, n + 1), x))(x)
+    above, below = partial(_zeta_positive, n + 1.0), partial(_zeta_negative, n + 1.0)
+    return elementwise(lambda x: factor * piecewise((x,), (x > 0, above), (x <= 0, below)))(x)

@@ -167,16 +167,31 @@ def signbit(b: Any, x: Any) -> Any:
     return (x.bits(f"i{x.kind[1:]}") if x.is_float else x) < 0
 
 
+FEW = range(-6, 7)  # exponents for which products err by less than 3 units in the last place
+
+
 def power(b: Any, x: Any, y: Any) -> Any:
     """x to the y; integers to exponents that are not negative."""
     if x.is_float:
-        return x * x if y.op == "constant" and y.data == 2 else b.pow(x, y)
-    bits = NUMPY[y.kind].itemsize * 8 - is_signed(y)
+        if y.op != "constant" or y.data not in FEW:
+            return b.pow(x, y)
+        product = multiplied(b, x, int(abs(y.data)))
+        return 1 / product if y.data < 0 else product
+    if y.op == "constant":
+        return multiplied(b, x, y.data)
     result: Any = b.constant(1, x.kind)
-    for k in range(y.data.bit_length() if y.op == "constant" else bits):
+    for k in range(NUMPY[y.kind].itemsize * 8 - is_signed(y)):
         result = b.where(((y >> k) & 1).ne(0), result * x, result)
         x = x * x
     return result
+
+
+def multiplied(b: Any, x: Any, n: int) -> Any:
+    """x to the n, by squares."""
+    if n < 2:
+        return x if n else b.constant(1, x.kind)
+    half = multiplied(b, x, n // 2)
+    return half * half * x if n % 2 else half * half
 
 
 def astray(x: Any, y: Any) -> Any:
@@ -271,7 +286,9 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
 """What each ufunc is in the builder's words."""
 
 
-def where(b: Any, condition: Scalar, x: Any, y: Any) -> Any:
+def where(b: Any, condition: Any, x: Any, y: Any) -> Any:
+    if not isinstance(condition, Scalar):
+        return alike(b, (x, y))[0 if condition else 1]
     return b.where(condition.value.cast("b1"), *alike(b, (x, y)))
 
 

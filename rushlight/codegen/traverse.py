@@ -44,6 +44,8 @@ class Free:
             return frozenset((v.data,))
         parts = {self.known[a] for a in v.args}
         union = next(iter(parts)) if len(parts) == 1 else NOTHING.union(*parts)
+        if v.op == "scan":
+            return union.union(v.data.loops)
         return union.difference(v.data.loops) if v.op == "fold" else union
 
 
@@ -79,9 +81,9 @@ def substitute(
     done: dict[Value, Value] = dict(values)
     for v in walk(roots, values):
         args = tuple([done[a] for a in v.args])
-        if v.op == "fold" and loops:
+        if v.op in ("fold", "scan") and loops:
             inner = tuple([m for n in v.data.loops for m in loops.get(n, (n,))])
-            done[v] = b.make("fold", v.kind, args, Fold(v.data.how, inner))
+            done[v] = b.make(v.op, v.kind, args, Fold(v.data.how, inner))
         else:
             done[v] = v if args == v.args else rebuild(b, v, args)
     return [done[root] for root in roots]

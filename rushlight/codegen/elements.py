@@ -1,0 +1,232 @@
+"""Scalar values as instructions: each once, in the outermost loop where it can be computed."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+
+from rushlight.codegen.blocks import Blocks
+from rushlight.codegen.instructions import TYPES, repeated, vector
+from rushlight.codegen.math import EXPANSIONS
+from rushlight.codegen.traverse import Free
+from rushlight.codegen.values import INDEX, RELATIONS, Builder, Loop, Value
+
+UNARY = frozenset(("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint"))
+
+
+class Elements(Blocks):
+    """Values over loops, one of which may be vectorised.
+
+    A value that depends on the vectorised loop is a vector of ``lanes`` elements; others are
+    scalars, and are spread over lanes where they meet vectors. In the last turn of that loop a
+    ``mask`` may say which lanes are inside of it.
+    """
+
+    def __init__(
+        self, b: Builder, along: Loop | None, errors: Sequence[Callable[[int], Exception]]
+    ) -> None:
+        super().__init__()
+        self.b, self.along, self.errors, self.free = b, along, errors, Free()
+        self.depths: dict[Loop, int] = {}
+        self.bases: dict[Loop, str] = {}  # the index of each open loop; of a vector's first lane
+        self.lanes = 1
+        self.mask: str | None = None
+
+    @abstractmethod
+    def load(self, v: Value, lanes: int) -> str: ...
+
+    @abstractmethod
+    def fold(self, v: Value) -> str: ...
+
+    @abstractmethod
+    def error_slot(self) -> str: ...
+
+    def enter(self, loop: Loop, base: str) -> None:
+        """Opens a loop in the current frame; ``base`` is its index."""
+        self.depths[loop] = self.frames[-1].depth
+        self.bases[loop] = base
+
+    def depth(self, value: Value) -> int:
+        """How deep the innermost loop is that a value depends on."""
+        return max([self.depths[loop] for loop in self.free(value)], default=0)
+
+    def is_vector(self, value: Value) -> bool:
+        return self.lanes > 1 and self.along in self.free(value)
+
+    def get(self, value: Value, lanes: int) -> str:
+        """The value in as many lanes."""
+        if value.op == "constant":
+            return self.constant(value.data, value.kind, lanes)
+        self.need(value)
+        found = self.find(value)
+        assert found is not None
+        if lanes == 1 or self.is_vector(value):
+            return found
+        spread = self.find((value, lanes))
+        if spread is None:
+            with self.placed(self.depth(value)):
+                spread = self.frames[-1].known[value, lanes] = self.splat(value.kind, lanes, found)
+        return spread
+
+    def need(self, root: Value) -> None:
+        """Makes a value known, after what it is made of."""
+        stack = [root]
+        while stack:
+            v = stack[-1]
+            if v.op == "constant" or self.find(v) is not None:
+                stack.pop()
+                continue
+            missing = [a for a in self.operands(v) if a.op != "constant" and self.find(a) is None]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            with self.placed(self.depth(v)):
+                found = self.compute(v)
+                self.frames[-1].known[v] = found
+
+    def operands(self, v: Value) -> Sequence[Value]:
+        """What must be known before a value: loads and folds see to their operands themselves."""
+        if v.op in ("load", "fold"):
+            return ()
+        if v.op in EXPANSIONS:
+            return (self.expansion(v),)
+        return (v.args[0], v.args[2]) if v.op == "rare" else v.args
+
+    def expansion(self, v: Value) -> Value:
+        return EXPANSIONS[v.op](self.b, *v.args)
+
+    def compute(self, v: Value) -> str:
+        op, kind = v.op, v.kind
+        lanes = self.lanes if self.is_vector(v) else 1
+        match op:
+            case "var":
+                return self.variable(v.data, lanes)
+            case "load":
+                return self.load(v, lanes)
+            case "fold":
+                return self.fold(v)
+            case "affine":
+                return self.sum(list(zip(v.args, v.data[0], strict=True)), v.data[1], lanes)
+            case "checked":
+                return self.checked(v, lanes)
+            case "rare":
+                return self.rare(v, lanes)
+            case "floor" | "mod" if kind == INDEX:
+                return self.whole(v, lanes)
+            case _ if op in EXPANSIONS:
+                return self.get(self.expansion(v), lanes)
+        args = [self.get(a, lanes) for a in v.args]
+        inner = v.args[-1].kind
+        if op in RELATIONS:
+            return self.compare(op, inner, lanes, *args)
+        if op == "where":
+            return self.select(args[0], kind, lanes, args[1], args[2])
+        if op == "cast":
+            return self.cast(inner, kind, lanes, args[0])
+        if op == "bits":
+            before, after = vector(TYPES[inner], lanes), vector(TYPES[kind], lanes)
+            same = before == after
+            return args[0] if same else self.let(f"bitcast {before} {args[0]} to {after}")
+        if op == "fma":
+            return self.intrinsic("fma", TYPES[kind], lanes, *args)
+        if op in UNARY:
+            return self.unary(op, kind, lanes, args[0])
+        return self.binary(op, kind, lanes, *args)
+
+    def variable(self, loop: Loop, lanes: int) -> str:
+        """The index of a loop; in the last turn no lane is beyond its end."""
+        base = self.bases[loop]
+        if lanes == 1:
+            return base
+        t = f"<{lanes} x i64>"
+        first = self.splat(INDEX, lanes, base)
+        index = self.let(f"add {t} {first}, {count_up('i64', lanes)}")
+        if self.mask is None:
+            return index
+        return self.let(f"select <{lanes} x i1> {self.mask}, {t} {index}, {t} {first}")
+
+    def sum(self, terms: Sequence[tuple[Value, int]], offset: int, lanes: int) -> str:
+        """A sum of multiples of indices."""
+        t = vector("i64", lanes)
+        total = ""
+        for atom, factor in terms:
+            x = self.get(atom, lanes)
+            if factor != 1:
+                x = self.let(f"mul {t} {x}, {self.constant(factor, INDEX, lanes)}")
+            total = self.let(f"add {t} {total}, {x}") if total else x
+        if offset or not total:
+            number = self.constant(offset, INDEX, lanes)
+            total = self.let(f"add {t} {total}, {number}") if total else number
+        return total
+
+    def whole(self, v: Value, lanes: int) -> str:
+        """Quotient or remainder of an index by a number; in 32 bits where that is enough."""
+        x, divisor = self.get(v.args[0], lanes), v.data
+        bounds = self.b.bounds(v.args[0])
+        if bounds is None or bounds[0] < 0:
+            t = vector("i64", lanes)
+            d = self.constant(divisor, INDEX, lanes)
+            rest = self.let(f"srem {t} {x}, {d}")
+            below = self.let(f"icmp slt {t} {rest}, {self.constant(0, INDEX, lanes)}")
+            up = self.let(f"add {t} {rest}, {d}")
+            rest = self.select(below, INDEX, lanes, up, rest)
+            if v.op == "mod":
+                return rest
+            return self.let(f"sdiv {t} {self.let(f'sub {t} {x}, {rest}')}, {d}")
+        word = "udiv" if v.op == "floor" else "urem"
+        small = lanes > 1 and bounds[1] < 2**31
+        kind = "i32" if small else "i64"
+        x = self.cast("i64", kind, lanes, x)
+        y = self.let(f"{word} {vector(kind, lanes)} {x}, {self.constant(divisor, kind, lanes)}")
+        return self.cast(kind, "i64", lanes, y)
+
+    def checked(self, v: Value, lanes: int) -> str:
+        """An index that is reported if it is out of range, and is 0 then."""
+        index, size = [self.get(a, lanes) for a in v.args]
+        t, b1 = vector("i64", lanes), vector("i1", lanes)
+        wrong = self.let(f"icmp uge {t} {index}, {size}")
+        met = wrong
+        if lanes > 1 and self.mask is not None:
+            met = self.let(f"and {b1} {wrong}, {self.mask}")
+        slot = self.error_slot()
+        number = self.errors.index(v.data) + 1
+
+        def report() -> str:
+            position = index if lanes == 1 else self.first(met, index, lanes)
+            self.write(f"call void @report(ptr {slot}, i64 {number}, i64 {position})")
+            return ""
+
+        self.branch(self.any(met, lanes), "", "", report)
+        return self.let(f"select {b1} {wrong}, {t} {repeated('i64', '0', lanes)}, {t} {index}")
+
+    def any(self, condition: str, lanes: int) -> str:
+        """Whether a lane fulfils the condition."""
+        if lanes == 1:
+            return condition
+        bits = self.let(f"bitcast <{lanes} x i1> {condition} to i{lanes}")
+        return self.let(f"icmp ne i{lanes} {bits}, 0")
+
+    def first(self, condition: str, index: str, lanes: int) -> str:
+        """The index in the first lane that fulfils the condition."""
+        kind = f"i{lanes}"
+        bits = self.let(f"bitcast <{lanes} x i1> {condition} to {kind}")
+        lane = self.call(f"llvm.cttz.{kind}", kind, [(kind, bits), ("i1", "true")])
+        return self.let(f"extractelement <{lanes} x i64> {index}, {kind} {lane}")
+
+    def rare(self, v: Value, lanes: int) -> str:
+        """``where`` whose second operand is only computed if a lane asks for it."""
+        condition, slow, fast = v.args
+        wanted, usual = self.get(condition, lanes), self.get(fast, lanes)
+
+        def chosen() -> str:
+            return self.select(wanted, v.kind, lanes, self.get(slow, lanes), usual)
+
+        return self.branch(self.any(wanted, lanes), vector(TYPES[v.kind], lanes), usual, chosen)
+
+
+@functools.cache
+def count_up(kind: str, lanes: int) -> str:
+    """0, 1, 2, …"""
+    return f"<{', '.join([f'{kind} {n}' for n in range(lanes)])}>"

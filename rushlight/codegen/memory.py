@@ -1,0 +1,172 @@
+"""Loads and stores of elements: beside each other, apart from each other, or anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.codegen.elements import Elements
+from rushlight.codegen.instructions import mangled, memory, repeated, vector, width
+from rushlight.codegen.kernel import Kernel, Store
+from rushlight.codegen.pull import Buffer
+from rushlight.codegen.values import Value
+
+Terms = list[tuple[Value, int]]
+
+
+class Memory(Elements):
+    """The buffers of a kernel, by the table of their addresses."""
+
+    def __init__(self, kernel: Kernel, lanes: int) -> None:
+        super().__init__(kernel.b, kernel.vector, kernel.errors)
+        self.kernel, self.full = kernel, lanes
+        self.table = {b: n for n, b in enumerate((*kernel.inputs, *kernel.outputs))}
+
+    def pointer(self, number: int) -> str:
+        """An address of the table."""
+        found = self.find(number)
+        if found is None:
+            with self.placed(0):
+                place = self.let(f"getelementptr ptr, ptr %buffers, i64 {number}")
+                found = self.frames[-1].known[number] = self.let(f"load ptr, ptr {place}")
+        return found
+
+    def error_slot(self) -> str:
+        return self.pointer(len(self.table))
+
+    def local(self, buffer: Buffer) -> str:
+        """Memory of a row, on the stack: elements, or vectors of them if rows are vectorised."""
+        found = self.find(buffer)
+        if found is None:
+            whole = self.along in self.kernel.rows
+            count = buffer.size * self.full if whole else buffer.size + self.full
+            with self.placed(0):
+                line = f"alloca {memory(buffer.kind)}, i64 {count}, align 64"
+                found = self.frames[-1].known[buffer] = self.let(line)
+        return found
+
+    def address(self, buffer: Buffer, terms: Terms, offset: int, unit: str) -> str:
+        """Where an element is, or the first lane of one; each loop adds its part once."""
+        address = self.local(buffer) if buffer.local else self.pointer(self.table[buffer])
+        parts: dict[int, Terms] = {}
+        for atom, factor in terms:
+            parts.setdefault(self.depth(atom), []).append((atom, factor))
+        met: tuple[Any, ...] = (buffer, unit)
+        for depth in sorted(parts):
+            met = (*met, tuple(parts[depth]))
+            found = self.find(met)
+            if found is None:
+                for atom, _ in parts[depth]:
+                    if atom.op != "var":
+                        self.need(atom)
+                with self.placed(depth):
+                    step = self.distance(parts[depth])
+                    found = self.let(f"getelementptr {unit}, ptr {address}, i64 {step}")
+                    self.frames[-1].known[met] = found
+            address = found
+        return self.let(f"getelementptr {unit}, ptr {address}, i64 {offset}") if offset else address
+
+    def distance(self, terms: Terms) -> str:
+        total = ""
+        for atom, factor in terms:
+            x = self.bases[atom.data] if atom.op == "var" else self.get(atom, 1)
+            if factor != 1:
+                x = self.let(f"mul i64 {x}, {factor}")
+            total = self.let(f"add i64 {total}, {x}") if total else x
+        return total
+
+    def split(self, place: Value) -> tuple[Terms, Terms, int]:
+        """The terms of a place that are the same in all lanes, those that are not, the rest."""
+        terms, offset = self.b.expand([(place, 1)])
+        even = [(atom, factor) for atom, factor in terms.items() if not self.is_vector(atom)]
+        moving = [(atom, factor) for atom, factor in terms.items() if self.is_vector(atom)]
+        return even, moving, offset
+
+    def places(self, buffer: Buffer, place: Value, lanes: int) -> str:
+        """An address for each lane."""
+        even, moving, offset = self.split(place)
+        kind = memory(buffer.kind)
+        address = self.address(buffer, even, offset, kind)
+        index = self.sum(moving, 0, lanes)
+        return self.let(f"getelementptr {kind}, ptr {address}, <{lanes} x i64> {index}")
+
+    def load(self, v: Value, lanes: int) -> str:
+        found = self.load_bits(v.data, v.args[0], lanes)
+        if v.data.kind == "b1":
+            return self.let(f"icmp ne {vector('i8', lanes)} {found}, {repeated('i8', '0', lanes)}")
+        return found
+
+    def load_bits(self, buffer: Buffer, place: Value, lanes: int) -> str:
+        """Elements as they are in memory."""
+        kind = memory(buffer.kind)
+        t, align = vector(kind, lanes), width(buffer.kind)
+        even, moving, offset = self.split(place)
+        if buffer.local and not moving:
+            address = self.address(buffer, even, offset, t)
+            return self.let(f"load {t}, ptr {address}, align {align}")
+        steady = len(moving) == 1 and moving[0][0].op == "var"
+        step = moving[0][1] if steady else 0
+        if lanes == 1 or step == 1:
+            address = self.address(buffer, [*even, *moving], offset, kind)
+            if lanes == 1 or self.mask is None or buffer.local:
+                return self.let(f"load {t}, ptr {address}, align {align}")
+            return self.masked("load", kind, lanes, address, align)
+        if steady and self.mask is None:
+            address = self.address(buffer, [*even, *moving], offset, kind)
+            return self.load_apart(address, kind, lanes, step, align)
+        return self.masked("gather", kind, lanes, self.places(buffer, place, lanes), align)
+
+    def masked(self, what: str, kind: str, lanes: int, where: str, align: int, x: str = "") -> str:
+        """Loads or stores the lanes of the mask, at one address or at many."""
+        many = what in ("gather", "scatter")
+        t, name = vector(kind, lanes), f"llvm.masked.{what}.{mangled(kind, lanes)}"
+        name += f".{mangled('ptr', lanes if many else 1)}"
+        mask = (f"<{lanes} x i1>", self.mask or repeated("i1", "true", lanes))
+        place = [(vector("ptr", lanes if many else 1), where), ("i32", str(align)), mask]
+        if x:
+            return self.call(name, "void", [(t, x), *place])
+        return self.call(name, t, [*place, (t, "zeroinitializer")])
+
+    def load_apart(self, address: str, kind: str, lanes: int, step: int, align: int) -> str:
+        """Lanes that are a number of elements apart."""
+        t, total = vector(kind, lanes), "poison"
+        for lane in range(lanes):
+            place = self.let(f"getelementptr {kind}, ptr {address}, i64 {lane * step}")
+            x = self.let(f"load {kind}, ptr {place}, align {align}")
+            total = self.let(f"insertelement {t} {total}, {kind} {x}, i64 {lane}")
+        return total
+
+    def store_all(self, stores: Sequence[Store]) -> None:
+        """Stores, after all values are known: an output may have the memory of an input."""
+        for store in stores:
+            self.need(store.value)
+            even, moving, _ = self.split(store.index)
+            for atom, _ in (*even, *moving):
+                if atom.op != "var":
+                    self.need(atom)
+        for store in stores:
+            self.store(store)
+
+    def store(self, store: Store) -> None:
+        buffer, kind, unit = store.buffer, store.buffer.kind, memory(store.buffer.kind)
+        even, moving, offset = self.split(store.index)
+        whole = buffer.local and not moving and self.is_vector(store.value)
+        lanes = self.lanes if moving or whole else 1
+        t, align = vector(unit, lanes), width(kind)
+        x = self.get(store.value, lanes)
+        if store.how != "set":
+            before = self.load_bits(buffer, store.index, lanes)
+            if kind == "b1":
+                before = self.let(f"trunc {t} {before} to {vector('i1', lanes)}")
+            x = self.binary(store.how, kind, lanes, before, x)
+        if kind == "b1":
+            x = self.let(f"zext {vector('i1', lanes)} {x} to {t}")
+        beside = len(moving) == 1 and moving[0][0].op == "var" and moving[0][1] == 1
+        if lanes > 1 and not beside and not whole:
+            self.masked("scatter", unit, lanes, self.places(buffer, store.index, lanes), align, x)
+            return
+        address = self.address(buffer, [*even, *moving], offset, t if whole else unit)
+        if lanes == 1 or self.mask is None or buffer.local:
+            self.write(f"store {t} {x}, ptr {address}, align {align}")
+        else:
+            self.masked("store", unit, lanes, address, align, x)

@@ -43,6 +43,7 @@ class Config:
     cache_dir: str = _text("cache_dir", "")  # native code on disk; "" means the user's cache folder
     cache_limit: int = _number("cache_limit", 1 << 30)  # and its bytes at most; 0 keeps none
     vector_bytes: int = _number("vector_bytes", 0)  # 16, 32 or 64; 0 means what suits the machine
+    dump: str = _text("dump", "")  # the pass after which the graph is printed, or all
 
 
 config = Config()

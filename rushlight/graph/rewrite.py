@@ -219,12 +219,12 @@ def match(term: Any, node: Node | None, found: dict[str, Any]) -> dict[str, Any]
 def match_all(
     terms: Sequence[Any], nodes: Sequence[Node | None], found: dict[str, Any]
 ) -> dict[str, Any] | None:
-    result: dict[str, Any] | None = found
     for part, node in zip(terms, nodes, strict=True):
-        result = match(part, node, result)
-        if result is None:
+        more = match(part, node, found)
+        if more is None:
             return None
-    return result
+        found = more
+    return found
 
 
 def build(term: Any, found: Mapping[str, Any], near: TensorType, rewriter: Rewriter) -> Node:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.graph.ir import ITEM, Graph, Node
+from rushlight.graph.ir import ITEM, Graph, Node, show
 from rushlight.ops.views import View
 from rushlight.passes.clusters import (
     HEAVY,
@@ -37,6 +37,10 @@ class Group:
     nodes: tuple[Node, ...]
     outputs: tuple[Node, ...]
 
+    def __str__(self) -> str:
+        names = " ".join([n.op.full_name for n in self.nodes if n.op is not ITEM])
+        return f"group({names}) -> {', '.join([str(n.type) for n in self.outputs])}"
+
     @property
     def inputs(self) -> tuple[Node, ...]:
         """The values that are read from memory."""
@@ -54,6 +58,10 @@ class Call:
 
     node: Node
     alias: bool = False
+
+    def __str__(self) -> str:
+        what = "alias" if self.alias else "call"
+        return f"{what}({self.node.op.full_name}) -> {show(self.node.type)}"
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -26,6 +26,9 @@ class Plan:
     steps: tuple[Step, ...]
     stores: Mapping[Node, Node]
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
 
 def plan(graph: Graph) -> Plan:
     """How to run a graph."""

@@ -1,0 +1,79 @@
+"""The passes, in the order in which they run.
+
+``RUSHLIGHT_DUMP=simplify`` (or ``rl.config.dump = "simplify"``) prints the graph after that pass,
+``all`` after every one, ``plan`` the steps that come of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rushlight.config import config
+from rushlight.graph.ir import Graph
+from rushlight.passes.dead import drop_dead
+from rushlight.passes.order import Plan, plan
+from rushlight.passes.simplify import simplify
+
+
+class Pass(NamedTuple):
+    """One way through a graph."""
+
+    name: str
+    run: Callable[[Graph], Graph]
+    why: str
+    holds: str
+
+
+PASSES = (
+    Pass(
+        "simplify",
+        simplify,
+        why="first, for everything later is quicker on a small graph",
+        holds="no two nodes compute the same; constants are leaves, uniform ones numbers that are "
+        "expanded; views are view, permute, expand and slices, none undone by the next",
+    ),
+    Pass(
+        "dead",
+        drop_dead,
+        why="rules may have found that a tensor keeps its value",
+        holds="every write changes something",
+    ),
+)
+
+
+def run(graph: Graph, timings: dict[str, float] | None = None) -> Graph:
+    """The graph after all passes; ``timings`` gets the seconds that each took.
+
+    >>> from rushlight.graph.ir import parse
+    >>> seconds = {}
+    >>> text = "graph(%0: f32[2]):\\n  %1: f32[2] = neg(%0)\\n  %2: f32[2] = neg(%1)\\n  return %2"
+    >>> print(run(parse(text), seconds))
+    graph(%0: f32[2]):
+      return %0
+    >>> list(seconds)
+    ['simplify', 'dead']
+    """
+    for step in PASSES:
+        begin = time.perf_counter()
+        graph = step.run(graph)
+        note(step.name, begin, graph, timings)
+    return graph
+
+
+def lower(graph: Graph, timings: dict[str, float] | None = None) -> tuple[Graph, Plan]:
+    """The graph after all passes, and the plan of how to run it."""
+    graph = run(graph, timings)
+    begin = time.perf_counter()
+    steps = plan(graph)
+    note("plan", begin, steps, timings)
+    return graph, steps
+
+
+def note(name: str, begin: float, result: Graph | Plan, timings: dict[str, float] | None) -> None:
+    if timings is not None:
+        timings[name] = time.perf_counter() - begin
+    if config.dump in (name, "all"):
+        print(f"after {name}:\n{result}", file=sys.stderr)

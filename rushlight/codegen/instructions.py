@@ -27,7 +27,7 @@ FLOAT_RELATIONS = {
 }  # fmt: skip
 ROUNDINGS = {
     "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven",
-    "abs": "fabs", "copysign": "copysign",
+    "abs": "fabs",
 }  # fmt: skip
 SMALL = ("f16", "bf16")
 
@@ -157,7 +157,8 @@ class Instructions:
         if kind in FLOATS:
             if op in ARITHMETIC:
                 return self.let(f"{ARITHMETIC[op]} {t} {a}, {b}")
-            return self.intrinsic(ROUNDINGS[op], TYPES[kind], lanes, a, b)
+            assert op == "copysign"
+            return self.copysign(kind, lanes, a, b)
         if op in ("shl", "shr"):
             return self.shift(op, kind, lanes, a, b)
         if op in ("idiv", "irem"):
@@ -173,6 +174,18 @@ class Instructions:
             return chosen
         t = vector(TYPES[kind], lanes)
         return self.select(self.let(f"fcmp uno {t} {a}, {a}"), kind, lanes, a, chosen)
+
+    def copysign(self, kind: str, lanes: int, a: str, b: str) -> str:
+        """By bits: of LLVM's own, a cast to a half type makes a call of a missing function."""
+        t, same = vector(TYPES[kind], lanes), f"i{bits_of(kind)}"
+        i, top = vector(same, lanes), 2 ** (bits_of(kind) - 1)
+        parts = [
+            self.let(
+                f"and {i} {self.let(f'bitcast {t} {x} to {i}')}, {self.constant(m, same, lanes)}"
+            )
+            for x, m in ((a, top - 1), (b, -top))
+        ]
+        return self.let(f"bitcast {i} {self.let(f'or {i} {parts[0]}, {parts[1]}')} to {t}")
 
     def shift(self, op: str, kind: str, lanes: int, a: str, b: str) -> str:
         """Shifts by the width or more leave nothing but the sign."""

@@ -1,6 +1,8 @@
 """Rushlight: tensors and automatic differentiation as PyTorch users know them."""
 
 import importlib
+import sys as _sys
+import types as _types
 from math import e, inf, nan, pi
 from typing import Any
 
@@ -132,6 +134,7 @@ _PACKAGES = (
     *("distributed", "distributions", "io", "multiprocessing", "nn", "optim", "serialization"),
     *("types", "utils", "vision"),
 )
+_COMPILER_FUNCTIONS = ("compile", "graph")
 _FILE_FUNCTIONS = ("load", "save")
 _NETWORK_FUNCTIONS = (
     *("_native_batch_norm_legit", "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout"),
@@ -165,8 +168,31 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+class _Package(_types.ModuleType):
+    """This package: ``compile`` and ``graph`` are functions, though modules have the same names."""
+
+    @property
+    def compile(self) -> Any:
+        return vars(importlib.import_module(f"{__name__}.compile"))["compile"]
+
+    @property
+    def graph(self) -> Any:
+        return vars(importlib.import_module(f"{__name__}.compile"))["graph"]
+
+    @compile.setter
+    def compile(self, module: _types.ModuleType) -> None:
+        """What the import system does with a module."""
+
+    @graph.setter
+    def graph(self, module: _types.ModuleType) -> None:
+        """What the import system does with a module."""
+
+
+_sys.modules[__name__].__class__ = _Package
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PACKAGES, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS})
+    return sorted({*globals(), *_PACKAGES, *_COMPILER_FUNCTIONS, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS})
 
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})

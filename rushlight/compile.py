@@ -1,7 +1,7 @@
 """``compile``: a function becomes a graph, the graph becomes native code, calls go there.
 
-    arguments ──key──► specializations ──guards hold──► run
-                            └─ none: trace → joint graph → passes → program, then run
+arguments ──key──► specializations ──guards hold──► run
+                        └─ none: trace → joint graph → passes → program, then run
 """
 
 from __future__ import annotations
@@ -63,7 +63,11 @@ def compile(  # noqa: A001 - PyTorch's name
         return model
     if isinstance(model, type) or not callable(model):
         raise TypeError(f"compile() takes a function or a module, got {model!r}")
-    return CompiledModule(model, fullgraph) if isinstance(model, Module) else Compiled(model, fullgraph)
+    return (
+        CompiledModule(model, fullgraph)
+        if isinstance(model, Module)
+        else Compiled(model, fullgraph)
+    )
 
 
 class Compiled:

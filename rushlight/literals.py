@@ -13,7 +13,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.device import device, require
 from rushlight.kernels.casting import LIMITS, cast
-from rushlight.tensor import Tensor, install, wrap
+from rushlight.tensor import Tensor, install, literal, wrap
 
 PLAIN = frozenset((bool, int, float, complex))
 LISTS = frozenset((list, tuple))
@@ -44,7 +44,7 @@ def tensor(
         raise no_pinned_memory()
     if isinstance(data, Tensor):
         warn_copy("rushlight.tensor(sourceTensor)")
-    t = fresh(array_of(data, dtype))
+    t = literal(array_of(data, dtype))
     return t.requires_grad_() if requires_grad else t
 
 
@@ -66,7 +66,7 @@ def as_tensor(
         data = owned(data)
         if dtype is None or dtypes.as_dtype(dtype).numpy is data.dtype:
             return wrap(data)
-    return fresh(array_of(data, dtype))
+    return literal(array_of(data, dtype))
 
 
 def asarray(
@@ -91,7 +91,7 @@ def asarray(
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        t = fresh(array_of(obj, kind))
+        t = literal(array_of(obj, kind))
     elif kind is not None and source.dtype is not kind:
         if copy is False:
             raise ValueError(
@@ -137,13 +137,7 @@ def new_tensor(
     require(device)
     if isinstance(data, Tensor):
         warn_copy("tensor.new_tensor(sourceTensor)")
-    return fresh(array_of(data, dtype or self.dtype)).requires_grad_(requires_grad)
-
-
-def fresh(array: np.ndarray) -> Tensor:
-    """A tensor over elements that the program has just written down."""
-    trace = local.state.trace
-    return wrap(array if trace is None else trace.constant(array))
+    return literal(array_of(data, dtype or self.dtype)).requires_grad_(requires_grad)
 
 
 def warn_copy(call: str) -> None:

@@ -32,11 +32,11 @@ LAYERS = (
     ("passes",),
     ("codegen",),
     ("runtime",),
-    ("compile",),
     ("nn",),
     ("func.modules",),  # functions of modules, loaded on demand
     ("distributions",),
     ("optim",),
+    ("compile",),
     ("data",),
     ("io",),
     ("multiprocessing", "serialization", "types"),

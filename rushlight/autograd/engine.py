@@ -29,7 +29,7 @@ from rushlight.autograd.tape import (
     modified,
     unpack,
 )
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, literal, wrap
 
 SMALL = 4096  # elements up to which a gradient with odd strides is copied: arithmetic is quicker
 
@@ -469,7 +469,7 @@ def is_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 def zeros(spec: Spec) -> Tensor:
-    return wrap(np.zeros(spec.shape, spec.array_dtype))
+    return literal(np.zeros(spec.shape, spec.array_dtype))
 
 
 def retain(t: Tensor | None, g: Tensor) -> None:
@@ -533,7 +533,7 @@ def root_gradient(t: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {t.dtype}"
             )
-        return wrap(one(t._array.shape, t._array.dtype))
+        return literal(one(t._array.shape, t._array.dtype))
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g._array.shape != t._array.shape:

@@ -25,7 +25,7 @@ from rushlight.ops.creation import NUMBER
 from rushlight.ops.elements import among, flat
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, literal
 
 
 def plain(*shape: int, **options: Any) -> T:
@@ -85,7 +85,7 @@ class Copy(Overwrite):
 
     def check(self, input: Tensor, src: Tensor | float, non_blocking: bool = False) -> Any:
         if not isinstance(src, Tensor):
-            src = wrap(src) if isinstance(src, NUMBER) else need_tensor("copy_", src, "src", 2)
+            src = literal(np.asarray(src)) if isinstance(src, NUMBER) else need_tensor("copy_", src, "src", 2)
         target, shape = input._array.shape, src._array.shape
         if shape != target and not is_expandable(shape, target):
             raise uncopyable(target, shape)

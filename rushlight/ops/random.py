@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.kernels import distributions as draw
@@ -265,6 +267,7 @@ class Normal(Factory):
         return (mean, std), attrs
 
     def eager(self, mean, std, *, size, kind, generator):
+        mean, std = as_number(mean), as_number(std)
         if size is None:
             return draw.normal_around(generator, mean, std)
         return draw.normal(generator, size, kind, mean, std)
@@ -274,6 +277,11 @@ class Normal(Factory):
 
     def vjp_std(self, _g, _y, _mean, std, **attrs):
         return ops.zeros_like(std)
+
+
+def as_number(value: Any) -> Any:
+    """A number that a graph holds as an array, as a number again."""
+    return value.item() if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def check_broadcast(a: Tensor, b: Tensor) -> None:

@@ -27,7 +27,7 @@ from rushlight.ops.elementwise import (
 )
 from rushlight.ops.families import NUMBER, Binary, Pointwise, cast, conjugate
 from rushlight.ops.samples import Fails, S, T, binary_samples
-from rushlight.tensor import Tensor, install, wrap
+from rushlight.tensor import Tensor, install, literal, wrap
 
 MASK = T(3, 4, dtype=dtypes.bool_)
 
@@ -138,7 +138,7 @@ def alike_tensors(condition: Any, a: Any, b: Any) -> tuple[Tensor, Tensor, Tenso
         if not isinstance(value, (Tensor, *NUMBER)):
             raise messages.expected_tensor("where", name, position, value)
     kind = common_dtype((a, b))
-    x, y = [t.to(kind) if isinstance(t, Tensor) else wrap(np.array(t, kind.numpy)) for t in (a, b)]
+    x, y = [t.to(kind) if isinstance(t, Tensor) else literal(np.array(t, kind.numpy)) for t in (a, b)]
     return c.to(dtypes.bool_), x, y
 
 

@@ -1,0 +1,267 @@
+"""Program: the steps of a compiled graph as plain data, ready to be bound to memory.
+
+A step runs a kernel, calls an op's eager kernel (a library call), or copies. All memory is named
+by *slots*: an input, a captured value, an output, a constant, or a place in the arena.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rushlight.codegen.llvm import function, module
+from rushlight.codegen.loops import lower
+from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
+from rushlight.passes.fuse import Call, Group
+from rushlight.passes.fuse import Step as Planned
+from rushlight.passes.order import Plan
+from rushlight.runtime.arena import Block
+from rushlight.runtime.arena import plan as plan_memory
+
+
+class Slot(NamedTuple):
+    """A piece of memory: ``where`` is input, captured, output, constant or arena."""
+
+    where: str
+    place: int  # its number there, or its offset in the arena
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        size = self.dtype.itemsize
+        for n in self.shape:
+            size *= n
+        return size
+
+
+class KernelStep(NamedTuple):
+    """Runs a kernel over ``count`` parts, ``chunk`` of them at a time."""
+
+    name: str
+    slots: tuple[int, ...]
+    count: int
+    chunk: int
+    origin: int  # the step of the plan that it comes from
+    number: int = 0  # which of the kernels of that step
+
+
+class Operand(NamedTuple):
+    """An operand of a library call: a slot, seen through views (op, attributes)."""
+
+    slot: int
+    views: tuple[tuple[Any, Any], ...] = ()
+
+
+class CallStep(NamedTuple):
+    """Calls an op's eager kernel; random ones draw from the generator of a captured slot."""
+
+    op: Any
+    attrs: Any
+    operands: tuple[Operand | None, ...]
+    results: tuple[int | None, ...]
+    generator: int | None
+    source: Any
+    origin: int
+
+
+class CopyStep(NamedTuple):
+    """Copies one slot to another."""
+
+    source: int
+    target: int
+
+
+Step = KernelStep | CallStep | CopyStep
+
+
+@dataclass(slots=True)
+class Program:
+    """Steps and slots; ``kernels`` are texts by name."""
+
+    slots: list[Slot] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    kernels: dict[str, str] = field(default_factory=dict)
+    constants: list[np.ndarray] = field(default_factory=list)
+    arena: int = 0
+
+    @property
+    def text(self) -> str:
+        """The module of all kernels."""
+        return module(self.kernels.values())
+
+
+def build(graph: Graph, plan: Plan, vector_bytes: int) -> Program:
+    """The program of a fused graph."""
+    return Assembly(graph, plan, vector_bytes).program
+
+
+def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
+    """The exceptions that a kernel can end with: (number, position) → exception."""
+    group: Any = plan.steps[step.origin]
+    late = [node for node in group.outputs if node in plan.stores]
+    errors = lower(group, late)[step.number].errors
+    return lambda number, position: errors[number](position)
+
+
+class Assembly:
+    """Gives every value a slot and every step its place."""
+
+    def __init__(self, graph: Graph, plan: Plan, vector_bytes: int) -> None:
+        self.graph, self.plan, self.vector_bytes = graph, plan, vector_bytes
+        self.program = Program()
+        self.slot_of: dict[Node, int] = {}
+        self.aliases = {s.node for s in plan.steps if isinstance(s, Call) and s.alias}
+        self.items = {(n.inputs[0], n.attrs["index"]): n for n in graph.nodes() if n.op is ITEM}
+        self.first: dict[Node, int] = {}
+        self.last: dict[Node, int] = {}
+        self.copies: list[tuple[Node, int]] = []
+        self.known: dict[str, str] = {}
+        self.leaves()
+        self.lives()
+        self.outputs()
+        self.arena()
+        for number, step in enumerate(plan.steps):
+            if isinstance(step, Group):
+                self.kernels(step, number)
+            elif not step.alias:
+                self.program.steps.append(self.call(step.node, number))
+        for node, target in self.copies:
+            self.program.steps.append(CopyStep(self.slot_of[node], target))
+
+    def add(self, where: str, place: int, kind: TensorType) -> int:
+        self.program.slots.append(Slot(where, place, kind.shape, kind.dtype.numpy))
+        return len(self.program.slots) - 1
+
+    def leaves(self) -> None:
+        """Slots of what comes from outside."""
+        for where, nodes in (("input", self.graph.inputs), ("captured", self.graph.captured)):
+            for i, node in enumerate(nodes):
+                self.slot_of[node] = self.add(where, i, node.type)
+        for node in self.graph.nodes():
+            if node.op is CONSTANT:
+                self.slot_of[node] = self.add("constant", len(self.program.constants), node.type)
+                self.program.constants.append(np.ascontiguousarray(node.attrs["value"]))
+
+    def made(self, step: Planned) -> list[Node]:
+        """The values that a step leaves in memory."""
+        nodes = step.outputs if isinstance(step, Group) else (step.node,)
+        found: list[Node] = []
+        for node in nodes:
+            if isinstance(node.type, tuple):
+                count = len(node.type) - ("generator" in node.attrs)
+                several = [self.items.get((node, i)) for i in range(count)]
+                found += [n for n in several if n is not None]
+            else:
+                found.append(node)
+        return found
+
+    def lives(self) -> None:
+        """When each value is made and last read, in steps of the plan."""
+        for number, step in enumerate(self.plan.steps):
+            for node in step.inputs:
+                self.last[self.home(node)] = number
+            if isinstance(step, Call) and step.alias:
+                continue
+            for node in self.made(step):
+                self.first[node] = number
+                self.last[node] = max(number, self.last.get(node, 0))
+
+    def home(self, node: Node) -> Node:
+        """The value in whose memory an alias lies."""
+        while node in self.aliases:
+            node = node.inputs[0]  # type: ignore[assignment]
+        return node
+
+    def outputs(self) -> None:
+        """Outputs and writes: values made in the right place, and those to be copied there."""
+        for node, target in self.plan.stores.items():
+            self.slot_of[node] = self.slot_of[target]
+        for target, value in self.graph.writes:
+            if is_state(value) or value is target or self.plan.stores.get(value) is target:
+                continue
+            self.copies.append((value, self.slot_of[target]))
+        for i, node in enumerate(self.graph.outputs):
+            slot = self.add("output", i, node.type)
+            if node in self.first and node not in self.slot_of:
+                self.slot_of[node] = slot
+            else:
+                self.copies.append((node, slot))
+        for node, _ in self.copies:
+            if node in self.first:
+                self.last[node] = len(self.plan.steps)
+
+    def arena(self) -> None:
+        """Places for all other values, those that are not alive together over each other."""
+        nodes = [node for node in self.first if node not in self.slot_of]
+        blocks = [Block(max(1, n.type.nbytes), self.first[n], self.last[n]) for n in nodes]
+        planned = plan_memory(blocks)
+        self.program.arena = planned.size
+        for node, offset in zip(nodes, planned.offsets, strict=True):
+            self.slot_of[node] = self.add("arena", int(offset), node.type)
+
+    def kernels(self, step: Group, origin: int) -> None:
+        """The kernels of a group; equal ones are one function."""
+        late = [node for node in step.outputs if node in self.plan.stores]
+        parts: dict[Any, int] = {}
+        for number, kernel in enumerate(lower(step, late)):
+            text = function("NAME", kernel, self.vector_bytes)
+            name = self.known.get(text)
+            if name is None:
+                name = self.known[text] = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+                self.program.kernels[name] = text.replace("@NAME(", f"@{name}(")
+            slots = [self.buffer(b, parts) for b in (*kernel.inputs, *kernel.outputs)]
+            made = KernelStep(name, tuple(slots), kernel.count, kernel.chunk, origin, number)
+            self.program.steps.append(made)
+
+    def buffer(self, buffer: Any, parts: dict[Any, int]) -> int:
+        """The slot of a kernel's buffer; partial results are memory of the step alone."""
+        if buffer.node is not None:
+            return self.slot_of[buffer.node]
+        if buffer not in parts:
+            kind = TensorType(tuple(buffer.shape), buffer.dtype)
+            offset = -(-self.program.arena // 64) * 64
+            self.program.arena = offset + kind.nbytes
+            parts[buffer] = self.add("arena", offset, kind)
+        return parts[buffer]
+
+    def call(self, node: Node, origin: int) -> CallStep:
+        inputs, generator = node.inputs, None
+        if "generator" in node.attrs:
+            generator = self.slot_of[captured_state(inputs[0])]
+            inputs = inputs[1:]
+        operands = tuple([None if n is None else self.operand(n) for n in inputs])
+        if isinstance(node.type, tuple):
+            count = len(node.type) - (generator is not None)
+            items = [self.items.get((node, i)) for i in range(count)]
+            results = tuple([None if n is None else self.slot_of.get(n) for n in items])
+        else:
+            results = (self.slot_of[node],)
+        return CallStep(node.op, node.attrs, operands, results, generator, node.source, origin)
+
+    def operand(self, node: Node) -> Operand:
+        views = []
+        while node in self.aliases:
+            views.append((node.op, node.attrs))
+            node = node.inputs[0]  # type: ignore[assignment]
+        return Operand(self.slot_of[node], tuple(reversed(views)))
+
+
+def is_state(node: Node) -> bool:
+    """Whether a value is the state of a generator, which random calls keep themselves."""
+    if node.op is not ITEM:
+        return False
+    (maker,) = node.inputs
+    assert maker is not None
+    return "generator" in maker.attrs and node.attrs["index"] == len(maker.type) - 1
+
+
+def captured_state(node: Any) -> Node:
+    """The captured generator whose state a node is."""
+    while node.op is not CAPTURED:
+        node = node.inputs[0]
+    return node

@@ -80,7 +80,8 @@ class Evaluation:
             return self.fold(x)
         args = [self.of(a) for a in x.args]
         if op == "load":
-            return self.buffers[x.data][tuple(args)]
+            buffer = self.buffers[x.data]
+            return buffer[tuple(args)] if buffer.size else np.zeros((), kind)
         if op == "affine":
             factors, offset = x.data
             return sum([a * f for a, f in zip(args, factors, strict=True)]) + offset
@@ -204,16 +205,19 @@ def evaluate_scatter(
     sources = [source(b, f"x{n}", a) for n, a in enumerate(operands)]
     rule = scatter(b, *sources)
     y = np.array(evaluate(shape, operands, lambda b, i, *xs: scatter(b, *xs).start(i)))
+    if 0 in rule.sizes:
+        return y
 
     def parts(b: Builder, k: Any, *xs: Any) -> tuple[Value, ...]:
         index, value = scatter(b, *xs).element(k)
         return (value, *[b.position(j) for j in index])
 
     value, *index = evaluate(rule.sizes, operands, parts)
+    target, place = (y, tuple(index)) if index else (y.reshape(1), np.zeros(value.shape, np.int64))
     if rule.how == "set":
-        y[tuple(index)] = value
+        target[place] = value
     else:
-        COMBINED[rule.how].at(y, tuple(index), value)
+        COMBINED[rule.how].at(target, place, value)
     return y
 
 

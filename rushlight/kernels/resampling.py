@@ -120,6 +120,8 @@ def transposed_taps(m: Map, kind: np.dtype) -> Taps:
     first = np.cumsum(times) - times
     steps = np.arange(times.max(initial=1))
     inside = steps < times.reshape(-1, 1)
+    if not order.size:
+        return np.zeros((m.length, 0), np.int64), np.zeros((m.length, 0), kind)
     place = order.take(np.minimum(first.reshape(-1, 1) + steps, order.size - 1))
     return place // elements.shape[1], np.where(inside, weights.reshape(-1).take(place), 0)
 

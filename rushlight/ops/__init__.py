@@ -47,6 +47,7 @@ from rushlight.ops import (
     rounding,
     scan,
     scatter,
+    scatter_reduce,
     selection,
     shapes,
     slices,

@@ -14,7 +14,7 @@ from rushlight.ops.base import any_tracked, composite, need_tensor, ops, registr
 from rushlight.ops.contraction import batch_error
 from rushlight.ops.fused import Fused, single
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor
 
 NAME = "scaled_dot_product_attention"
 KEPT = 1 << 23  # up to so many weights are kept for backward rather than computed again
@@ -101,7 +101,8 @@ def check_both_masks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout_p: f
 def added_mask(mask: Tensor | None, q: Tensor, is_causal: bool, columns: int) -> Tensor | None:
     """What is added to the scores: -inf where a boolean mask is False, or after the diagonal."""
     if mask is not None and mask.dtype is dtypes.bool_:
-        mask = wrap(np.where(mask._array, q._array.dtype.type(0), -np.inf).astype(q._array.dtype))
+        zeros = ops.zeros(mask.shape, dtype=q.dtype)
+        mask = zeros.masked_fill_(mask.logical_not(), -math.inf)
     elif mask is not None and mask.dtype is not q.dtype:
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "

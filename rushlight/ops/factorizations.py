@@ -16,13 +16,14 @@ from rushlight.ops.linalg import (
     WELL,
     LinAlgError,
     adjoint,
-    check_info,
     check_matrices,
     matrix_errors,
+    sound,
 )
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.solvers import LOWER, check_equation
+from rushlight.ops.verified import verified
 from rushlight.tensor import Tensor
 
 NEGATIVE = [[1.0, 0.0], [0.0, -1.0]]
@@ -88,7 +89,7 @@ def cholesky_ex(
     """
     y = CholeskyEx(*cholesky_info(check_matrices("linalg.cholesky", A), upper))
     if check_errors:
-        check_info("linalg.cholesky", y.info, NOT_POSITIVE)
+        y = CholeskyEx(*sound("linalg.cholesky", NOT_POSITIVE, y.info, y.L), y.info)
     return y if out is None else into(out, y)
 
 
@@ -277,7 +278,7 @@ def lu_factor_ex(
     """
     y = LuFactorEx(*lu_info(check_matrices("linalg.lu_factor", A, square=False), pivot))
     if check_errors:
-        check_info("linalg.lu_factor", y.info, ZERO_PIVOT)
+        y = LuFactorEx(*sound("linalg.lu_factor", ZERO_PIVOT, y.info, y.LU, y.pivots), y.info)
     return y if out is None else into(out, y)
 
 
@@ -363,7 +364,7 @@ def lu_unpack(
             [0.5000, 1.0000]])
     """
     packed = need_tensor("lu_unpack", LU_data, "LU_data")
-    check_pivots("lu_unpack", LU_pivots)
+    LU_pivots = check_pivots("lu_unpack", LU_pivots)
     (m, n), empty = packed.shape[-2:], ops.empty(0, dtype=packed.dtype)
     k = min(m, n)
     permutation = lower = upper = empty
@@ -376,16 +377,16 @@ def lu_unpack(
     return y if out is None else into(out, y)
 
 
-def check_pivots(name: str, pivots: Any) -> None:
+def check_pivots(name: str, pivots: Any) -> Tensor:
     if need_tensor(name, pivots, "pivots", 2).dtype is not dtypes.int32:
         raise RuntimeError(
             f"{name}: pivots should be a Tensor of rushlight.int32 dtype, got {pivots.dtype}"
         )
-    if (pivots._array < 1).any():
-        raise RuntimeError(
-            f"{name}: Pivots must all be greater or equal to 1. Did you properly pass the result "
-            "of lu_factor?"
-        )
+    message = (
+        f"{name}: Pivots must all be greater or equal to 1. Did you properly pass the result of "
+        "lu_factor?"
+    )
+    return verified(pivots, pivots >= 1, "RuntimeError", message)
 
 
 @composite(
@@ -423,7 +424,7 @@ def lu_solve(
             [1.]])
     """
     check_equation("linalg.lu_solve", LU, B, left)
-    check_pivots("linalg.lu_solve", pivots)
+    pivots = check_pivots("linalg.lu_solve", pivots)
     y = solve_packed(LU, pivots, B, adjoint) if left else solve_right(LU, pivots, B, adjoint)
     return y if out is None else into(out, y)
 
@@ -499,7 +500,8 @@ def ldl_factor_ex(
     """
     y = LdlFactorEx(*ldl_info(check_matrices("linalg.ldl_factor", A), hermitian))
     if check_errors:
-        check_info("linalg.ldl_factor", y.info, "D[{0},{0}] is zero, so it cannot be solved with.")
+        text = "D[{0},{0}] is zero, so it cannot be solved with."
+        y = LdlFactorEx(*sound("linalg.ldl_factor", text, y.info, y.LD, y.pivots), y.info)
     return y if out is None else into(out, y)
 
 

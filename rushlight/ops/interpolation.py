@@ -18,7 +18,7 @@ from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.reduce import in_float32
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, literal
 
 Size = int | Sequence[int] | None
 Scale = float | Sequence[float] | None
@@ -79,10 +79,10 @@ def resampled_along(x: Tensor, dim: int, m: Map, transposed: bool) -> Tensor:
     kind = kernels.DOUBLE if x._array.dtype == kernels.DOUBLE else kernels.FLOAT
     elements, weights = (kernels.transposed_taps if transposed else kernels.taps)(m, kind)
     if m.rule == "nearest" and not transposed:
-        return x.index_select(dim, wrap(elements.reshape(-1)))
+        return x.index_select(dim, literal(elements.reshape(-1)))
     layout = (False,) * dim + (True,)
-    picked = registry["index"].apply((x, wrap(elements)), {"layout": layout})
-    return (picked * wrap(weights.reshape(*weights.shape, *[1] * (x.ndim - dim - 1)))).sum(dim + 1)
+    picked = registry["index"].apply((x, literal(elements)), {"layout": layout})
+    return (picked * literal(weights.reshape(*weights.shape, *[1] * (x.ndim - dim - 1)))).sum(dim + 1)
 
 
 def resized(name: str, x: Tensor, size: Any, scale: Any) -> tuple[list[int], list[float | None]]:

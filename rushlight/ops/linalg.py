@@ -71,13 +71,38 @@ def matrix_errors(*args: Any, square: bool = True, **kwargs: Any) -> list[Fails]
     return fails
 
 
-def check_info(name: str, info: Tensor, text: str) -> None:
+def check_info(name: str, text: str, info: np.ndarray) -> None:
     """A LinAlgError if LAPACK's ``info`` is not 0 for some matrix; ``{}`` in ``text`` is it."""
-    values = info._array
-    if values.any():
-        first = np.unravel_index(np.argmax(values != 0), values.shape)
-        where = f"(Batch element {np.argmax(values != 0)}): " if values.ndim else ""
-        raise LinAlgError(f"{name}: {where}{text.format(values[first])}")
+    if info.any():
+        first = np.unravel_index(np.argmax(info != 0), info.shape)
+        where = f"(Batch element {np.argmax(info != 0)}): " if info.ndim else ""
+        raise LinAlgError(f"{name}: {where}{text.format(info[first])}")
+
+
+class Sound(Op):
+    """``x``, a result of LAPACK, if ``info`` says that all went well."""
+
+    function = method = False
+    library = "linear algebra"
+
+    def check(self, x: Tensor, info: Tensor, caller: str, text: str) -> Any:
+        return (x, info), {"caller": caller, "text": text}
+
+    def eager(self, x, info, *, caller, text):
+        check_info(caller, text, info)
+        return x
+
+    def vjp(self, g, _y, _x, _info, *, caller, text):
+        return g, None
+
+
+def sound(name: str, text: str, info: Tensor, *results: Tensor) -> tuple[Tensor, ...]:
+    """The results, or the error of :func:`check_info`; a graph looks when it runs."""
+    if local.state.trace is None:
+        check_info(name, text, info._array)
+        return results
+    op = registry["sound"]
+    return tuple([op.apply((x, info), {"caller": name, "text": text}) for x in results])
 
 
 def also(name: str, call: Any, method: bool = False) -> None:
@@ -148,7 +173,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
     """
     y = InvEx(*inv_info(check_matrices("linalg.inv_ex", A)))
     if check_errors:
-        check_info("linalg.inv_ex", y.info, SINGULAR)
+        y = InvEx(*sound("linalg.inv_ex", SINGULAR, y.info, y.inverse), y.info)
     return y if out is None else into(out, y)
 
 
@@ -170,7 +195,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
             [0.0000, 0.2500]])
     """
     y, info = inv_info(check_matrices("linalg.inv", A))
-    check_info("linalg.inv", info, SINGULAR)
+    (y,) = sound("linalg.inv", SINGULAR, info, y)
     return y if out is None else into(out, y)
 
 

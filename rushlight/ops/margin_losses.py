@@ -15,6 +15,7 @@ from rushlight.ops.distances import pairwise_distance
 from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced
 from rushlight.ops.network_activations import logsigmoid
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.verified import verified
 from rushlight.tensor import Tensor, wrap
 
 SIGNS = T(values=[[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]], grad=False)
@@ -195,9 +196,8 @@ def multi_margin_loss(
             f"samples (batch size). Expected target size [{count}], but got {list(t.shape)}. Input "
             f"has shape {list(given.shape)}."
         )
-    if not within(t._array, classes):
-        raise RuntimeError(f"target out of range: labels are 0 to {classes - 1}")
-    label = t.reshape(-1, 1)
+    message = f"target out of range: labels are 0 to {classes - 1}"
+    label = verified(t, (t >= 0) & (t < classes), "RuntimeError", message).reshape(-1, 1)
     hinge = (margin - x.gather(1, label) + x).relu()
     loss = hinge if p == 1 else hinge * hinge
     if weight is not None:

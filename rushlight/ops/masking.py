@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class MaskedFill(Write):
         return g.masked_fill(mask, 0)
 
     def vjp_value(self, g, _y, _x, _value, mask):
-        return g.masked_select(mask).sum()
+        return g.masked_fill(mask.logical_not(), 0).sum()
 
     def vjp_mask(self, g, _y, _x, _value, _mask):
         return None
@@ -125,10 +126,10 @@ class MaskedScatter(Write):
         return g.masked_fill(mask, 0)
 
     def vjp_source(self, g, _y, _x, _source, mask):
-        used = g.masked_select(mask)
-        whole = g.new_zeros(_source.shape)
-        whole.view(-1)[: used.numel()] = used
-        return whole
+        used = g.masked_fill(mask.logical_not(), 0).reshape(-1)
+        place = mask.reshape(-1).cumsum(0).clamp_min(1) - 1  # of no use where the mask is false
+        whole = g.new_zeros(prod(_source.shape)).index_add(0, place, used)
+        return whole.reshape(_source.shape)
 
     def vjp_mask(self, g, _y, _x, _source, _mask):
         return None

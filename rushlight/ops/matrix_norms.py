@@ -209,8 +209,7 @@ def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) 
         check_matrices(f"linalg.cond(ord={p})", a)
         inverse, info = inv_info(a)
         y = matrix_norm(a, p) * matrix_norm(inverse, p) if a.numel() else a.sum((-2, -1)).abs()
-        if info._array.any():
-            y = y.masked_fill(info != 0, inf)
+        y = y.masked_fill(info != 0, inf)
     return y if out is None else into(out, y)
 
 

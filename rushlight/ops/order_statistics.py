@@ -13,6 +13,7 @@ from rushlight.ops.extrema import DIM_SAMPLES, Choice, need_order
 from rushlight.ops.reduce import in_float32
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.verified import verified
 from rushlight.tensor import Tensor, wrap
 
 NAN = float("nan")
@@ -305,8 +306,9 @@ def quantile_operands(
         raise RuntimeError(f"{op}() q must be a scalar or 1D tensor, got shape {list(q.shape)}")
     elif q.dtype is not x.dtype:
         raise RuntimeError(f"{op}() q tensor must be same dtype as the input tensor")
-    elif not ((q._array >= 0) & (q._array <= 1)).all():
-        raise RuntimeError(f"{op}() q values must be in the range [0, 1]")
+    else:
+        message = f"{op}() q values must be in the range [0, 1]"
+        q = verified(q, (q >= 0) & (q <= 1), "RuntimeError", message)
     if interpolation not in INTERPOLATIONS:
         raise RuntimeError(
             f"{op}() interpolation must be one of linear, lower, higher, midpoint or nearest, but "

@@ -18,6 +18,7 @@ from rushlight.ops.families import Pointwise
 from rushlight.ops.loss_reduction import REDUCTIONS, check_floating, chosen, reduced, warn
 from rushlight.ops.network_activations import logsigmoid
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.verified import verified
 from rushlight.tensor import Tensor
 
 
@@ -207,6 +208,12 @@ bernoulli_loss = registry["bernoulli_loss"].call
 registry["bernoulli_loss"].node.__name__ = "BinaryCrossEntropyBackward0"
 
 
+def between_0_and_1(name: str, x: Tensor) -> Tensor:
+    """``x``, an error if it is no probability."""
+    message = f"all elements of {name} should be between 0 and 1"
+    return verified(x, (x >= 0) & (x <= 1), "RuntimeError", message)
+
+
 @composite(
     namespace="nn.functional",
     method=False,
@@ -272,11 +279,7 @@ def binary_cross_entropy(
         raise RuntimeError(
             f"Found dtype {t.dtype.storage_name} but expected {x.dtype.storage_name}"
         )
-    for name, part in (("input", x), ("target", t)):
-        a = part._array
-        if a.size and not (a.min() >= 0 and a.max() <= 1):
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
-    loss = bernoulli_loss(x, t)
+    loss = bernoulli_loss(between_0_and_1("input", x), between_0_and_1("target", t))
     if weight is not None:
         loss = (loss * weight.expand(x.shape)).to(x.dtype)
     return reduced(loss, reduction)

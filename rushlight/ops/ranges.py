@@ -14,7 +14,7 @@ from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import composite, need_tensor
 from rushlight.ops.creation import NUMBER, Factory, numpy_kind
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor
 
 UNCOUNTABLE = (dtypes.bool_, dtypes.complex64, dtypes.complex128)
 
@@ -378,9 +378,8 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     sizes = [whole(n, "unravel_index", "shape") for n in sizes]
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    coordinates = []
-    rest = x._array
+    coordinates, rest = [], x
     for n in reversed(sizes):
-        coordinates.append(wrap(rest % n))
+        coordinates.append(rest % n)
         rest = rest // n
     return tuple(reversed(coordinates))

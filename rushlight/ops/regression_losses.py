@@ -14,6 +14,7 @@ from rushlight.ops.elements import wide
 from rushlight.ops.elementwise import Formula, common_dtype
 from rushlight.ops.loss_reduction import check_floating, chosen, floored, reduced, warn_of_broadcast
 from rushlight.ops.samples import Fails, S, T
+from rushlight.ops.verified import verified
 from rushlight.tensor import Tensor
 
 PAIRS = [
@@ -378,8 +379,7 @@ def gaussian_nll_loss(
 def variance_of(x: Tensor, var: Tensor | float) -> Tensor:
     """``var`` as a tensor that broadcasts to ``x``, not negative."""
     v = var if isinstance(var, Tensor) else ops.full_like(x, var)
-    if (v._array < 0).any():
-        raise ValueError("var has negative entry/entries")
+    v = verified(v, (v < 0).logical_not(), "ValueError", "var has negative entry/entries")
     if v.shape == x.shape:
         return v
     if v.shape == x.shape[:-1]:

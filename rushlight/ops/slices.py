@@ -13,7 +13,7 @@ from rushlight.ops.base import Op, axis, composite, need_tensor, registry, view_
 from rushlight.ops.elements import among, chosen, replaced, seen_along, wide, woven
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, ALWAYS, WRONG, View, along, viewed
+from rushlight.ops.views import ALL, ALWAYS, WRONG, View, along, looked_at, viewed
 from rushlight.tensor import Tensor
 
 ndarray = np.ndarray
@@ -340,7 +340,7 @@ def scatter(name: str, x: Tensor, src: Tensor, view: str, *where: Any) -> Tensor
     """A copy of ``x`` with ``src`` in place of the elements that ``view`` sees."""
     op = registry[view]
     _, attrs = op.check(need_tensor(name, x), *where)
-    seen = op.eager(x._array, **attrs).shape
+    seen = op.eager(looked_at(x), **attrs).shape
     if need_tensor(name, src, "src", 2)._array.shape != seen:
         raise RuntimeError(
             f"{name}(): expected src to have a size equal to the slice of self. "

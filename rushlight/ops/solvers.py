@@ -17,9 +17,9 @@ from rushlight.ops.linalg import (
     WELL,
     LinAlgError,
     adjoint,
-    check_info,
     check_matrices,
     matrix_errors,
+    sound,
 )
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T
@@ -125,7 +125,7 @@ def solve_ex(
     if not left:
         x = x.mT
     if check_errors:
-        check_info("linalg.solve", info, UNSOLVED)
+        (x,) = sound("linalg.solve", UNSOLVED, info, x)
     y = SolveEx(x.squeeze(-1) if vector else x, info)
     return y if out is None else into(out, y)
 

@@ -308,7 +308,7 @@ def search_values(op: str, sequence: Tensor, input: Any) -> Tensor:
     """The values to look up, checked to suit the sequence."""
     shape = sequence._array.shape
     if not isinstance(input, Tensor):
-        values = wrap(np.array(input, np.result_type(sequence._array, input)))
+        values = wrap(np.array(input, np.result_type(sequence._array.dtype, input)))
     else:
         values = input
     if len(shape) == 1:

@@ -115,8 +115,9 @@ class AsStrided(View):
     ) -> Any:
         x = need_tensor("as_strided", input)
         shape, steps = as_shape("as_strided", (size,)), as_shape("as_strided", (stride,))
-        flat = memory_of(x._array)
-        start = start_of(x._array, flat)
+        array = looked_at(x)
+        flat = memory_of(array)
+        start = start_of(array, flat)
         offset = start
         if storage_offset is not None:
             offset = whole(storage_offset, "as_strided", "storage_offset")
@@ -139,7 +140,7 @@ class AsStrided(View):
                 f"and itemsize {itemsize} requiring a storage size of {need * itemsize} are out "
                 f"of bounds for storage of size {flat.nbytes}"
             )
-        home = (element_strides(x._array), start)  # where x lies in its storage
+        home = (element_strides(array), start)  # where x lies in its storage
         return (x,), {"size": shape, "stride": steps, "storage_offset": offset, "home": home}
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from rushlight.codegen.kernel import Kernel, Store
 from rushlight.codegen.pull import Pull, linear, unravel
 from rushlight.codegen.schedule import Nest
-from rushlight.codegen.values import Loop, Value
+from rushlight.codegen.values import Fold, Loop, Value
 from rushlight.graph.ir import ITEM, Node
+
+LETTERS = "xyzuvwabcdefgh"
 
 
 class Group(Protocol):
@@ -34,46 +36,96 @@ def lower(group: Group, late: Collection[Node] = ()) -> list[Kernel]:
         group: its nodes are computed in one sweep; all others they depend on are in memory.
         late: outputs that take the memory of an input, and are stored after its last use.
     """
+    pull = Pull(group.nodes)
     if any([0 in node.type.shape for node in group.outputs]):
         return []
-    pull = Pull(group.nodes)
-    rows, columns, whole = space(pull, group)
-    b = pull.b
-    index = [b.variable(loop) for loop in rows]
-    row = linear(b, index, [loop.size for loop in rows])
-    stores = []
-    for node in group.outputs:
-        place = row if node.type.size != math.prod([n.size for n in rows]) else row
-        if whole is not None and node.type.size == whole[1]:
-            place = whole[0]
-        value = pull.element(node, unravel(b, place, node.type.shape))
-        stores.append(Store(pull.buffer(node), place, value))
-    nest = Nest(b, rows, columns, stores)
+    for node in group.nodes:
+        if node.op is ITEM:
+            continue
+        if node.op.scatter is not None:
+            return scattered(pull, node)
+        if node.op.scan is not None:
+            return scanned(pull, node)
+    nest = pulled(pull, group)
     nest.split()
     nest.collapse()
-    return [nest.kernel([pull.buffer(node) for node in late])]
+    return nest.kernels([pull.buffer(node) for node in late])
 
 
-def space(
-    pull: Pull, group: Group
-) -> tuple[list[Loop], tuple[Loop, ...], tuple[Value, int] | None]:
-    """The loops over rows and columns, and the place of an element in rows × columns."""
+def pulled(pull: Pull, group: Group) -> Nest:
+    """The outputs of a group over the rows and columns that its folds have in common."""
+    b = pull.b
+    rows, columns, full = space(pull, group)
+    row = linear(b, [b.variable(loop) for loop in rows], [loop.size for loop in rows])
+    size = math.prod([loop.size for loop in (*rows, *columns)])
+    stores = []
+    for node in group.outputs:
+        place = full if node.type.size == size else row
+        value = pull.element(node, unravel(b, place, node.type.shape))
+        stores.append(Store(pull.buffer(node), place, value))
+    return Nest(b, rows, columns, stores)
+
+
+def space(pull: Pull, group: Group) -> tuple[list[Loop], tuple[Loop, ...], Value]:
+    """The loops over rows and columns, and the place of an element of rows × columns."""
     b = pull.b
     for node in group.nodes:
-        if node.op is ITEM or node.op.folded is None or node not in pull.inside:
+        if node.op is ITEM or node.op.folded is None:
             continue
         shapes = [n.type.shape if n is not None else None for n in node.inputs]
-        dims = [d % len(shapes[0]) for d in node.op.folded(node.attrs, *shapes)]
-        full = shapes[0]
-        if not dims:
-            continue
-        columns = b.level(tuple([full[d] for d in dims]), 0)
-        kept = [d for d in range(len(full)) if d not in dims]
-        rows = {d: Loop(f"r{'xyzuvw'[n % 6]}", full[d]) for n, d in enumerate(kept)}
-        loops: list[Any] = [
-            rows[d] if d in rows else columns[dims.index(d)] for d in range(len(full))
-        ]
-        place = linear(b, [b.variable(loop) for loop in loops], full)
-        return list(rows.values()), columns, (place, math.prod(full))
+        shape = shapes[0]
+        dims = [d % len(shape) for d in node.op.folded(node.attrs, *shapes)]
+        if dims:
+            columns = b.level(tuple([shape[d] for d in dims]), 0)
+            rows = loops_over([n for d, n in enumerate(shape) if d not in dims], "r")
+            inner, outer = dict(zip(dims, columns, strict=True)), iter(rows)
+            loops = [inner[d] if d in inner else next(outer) for d in range(len(shape))]
+            return rows, columns, linear(b, [b.variable(loop) for loop in loops], shape)
     shape = max([n.type.shape for n in group.outputs], key=lambda s: len([n for n in s if n > 1]))
-    return [Loop(f"i{'xyzuvw'[n % 6]}", size) for n, size in enumerate(shape)], (), None
+    rows = loops_over(shape, "i")
+    return rows, (), linear(b, [b.variable(loop) for loop in rows], shape)
+
+
+def loops_over(shape: Sequence[int], name: str) -> list[Loop]:
+    return [Loop(f"{name}{LETTERS[n % len(LETTERS)]}", size) for n, size in enumerate(shape)]
+
+
+def scattered(pull: Pull, node: Node) -> list[Kernel]:
+    """Two kernels: what a result starts as, then what is written to it, in order."""
+    b, buffer = pull.b, pull.buffer(node)
+    scatter = node.op.scatter(b, *[pull.source(n) for n in node.inputs], **node.attrs)
+    rows = loops_over(buffer.shape, "i")
+    index = tuple([b.variable(loop) for loop in rows])
+    start = scatter.start(index).cast(buffer.kind)
+    before = Nest(b, rows, (), [Store(buffer, linear(b, index, buffer.shape), start)])
+    before.split()
+    before.collapse()
+    kernels = before.kernels()
+    if 0 in scatter.sizes:
+        return kernels
+    loops = loops_over(scatter.sizes, "k")
+    target, value = scatter.element(tuple([b.variable(loop) for loop in loops]))
+    place = linear(b, target, buffer.shape)
+    store = Store(buffer, place, value.cast(buffer.kind), scatter.how)
+    # Indices that are a dimension of the result by themselves never meet each other there.
+    apart = [loop for loop in loops if loop.size > 1 and b.variable(loop) in target]
+    after = Nest(b, apart, [loop for loop in loops if loop not in apart], [store], ordered=True)
+    return [*kernels, after.sweep()]
+
+
+def scanned(pull: Pull, node: Node) -> list[Kernel]:
+    """Running combinations along a dimension."""
+    b, buffer = pull.b, pull.buffer(node)
+    scan = node.op.scan(b, *[pull.source(n) for n in node.inputs], **node.attrs)
+    loops = loops_over(buffer.shape, "i")
+    index = tuple([b.variable(loop) for loop in loops])
+    along, element = loops[scan.dim], scan.element(index)
+    value = element
+    if along.size > 1:
+        value = b.make("scan", element.kind, (element,), Fold(scan.how, (along,)))
+    place = linear(b, index, buffer.shape)
+    rows = [loop for loop in loops if loop is not along]
+    nest = Nest(b, rows, [along], [Store(buffer, place, value.cast(buffer.kind))], ordered=True)
+    nest.split()
+    nest.collapse()
+    return nest.kernels()

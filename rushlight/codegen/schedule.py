@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rushlight.codegen.kernel import Accumulation, Kernel, Stage, Store, Window, make_kernel
 from rushlight.codegen.pull import Buffer, Columns
 from rushlight.codegen.traverse import substitute, walk
-from rushlight.codegen.values import INDEX, MATH, Loop, Value
+from rushlight.codegen.values import INDEX, MATH, Fold, Loop, Value
 
 LOCAL_BYTES = 32768  # of a row that is kept between stages: what a first-level cache holds
-PARALLEL = 65536  # elements beyond which a fold of few rows is cut in parts
+PARALLEL = 65536  # elements beyond which a few long rows are cut in parts
+LONG = 16384  # elements of a part
 PARTS = 64  # at most
 LANES = 16  # elements that one turn of a vectorised loop may take
 
@@ -30,13 +32,13 @@ class Nest:
         rows: Sequence[Loop],
         columns: Sequence[Loop],
         stores: Sequence[Store],
-        scans: Sequence[Value] = (),
+        ordered: bool = False,
     ) -> None:
         self.b = b
         self.rows = [loop for loop in rows if loop.size != 1]
         self.columns = [loop for loop in columns if loop.size != 1]
         self.stores = list(stores)
-        self.scans = list(scans)
+        self.ordered = ordered  # columns must be gone through in order
 
     @property
     def roots(self) -> list[Value]:
@@ -45,13 +47,15 @@ class Nest:
     def values(self) -> list[Value]:
         return walk(self.roots)
 
+    def scans(self) -> list[Value]:
+        return [v for v in self.values() if v.op == "scan"]
+
     def replace(
         self, values: Mapping[Value, Value], loops: Mapping[Loop, tuple[Loop, ...]]
     ) -> None:
         """Puts other values and loops in the place of some."""
-        new = iter(substitute(self.b, [*self.roots, *self.scans], values, loops))
+        new = iter(substitute(self.b, self.roots, values, loops))
         self.stores = [Store(s.buffer, next(new), next(new), s.how) for s in self.stores]
-        self.scans = list(new)
         self.rows = [m for n in self.rows for m in loops.get(n, (n,))]
         self.columns = [m for n in self.columns for m in loops.get(n, (n,))]
 
@@ -67,13 +71,12 @@ class Nest:
 
     def divisions(self) -> Iterator[tuple[Loop, int]]:
         """Loops with the size of the inner one of the two that they should be."""
-        scanned = {loop for scan in self.scans for loop in scan.data.loops}
         for v in self.values():
             if v.kind != INDEX or v.op not in ("floor", "mod"):
                 continue
             terms, _ = self.b.expand([(v.args[0], 1)])
             for atom, factor in terms.items():
-                if atom.op != "var" or atom.data in scanned or factor <= 0 or v.data % factor:
+                if atom.op != "var" or factor <= 0 or v.data % factor:
                     continue
                 size = v.data // factor
                 if 1 < size < atom.data.size and atom.data.size % size == 0:
@@ -104,13 +107,13 @@ class Nest:
             if v.op in ("fold", "scan"):
                 nests.add(v.data.loops)
         uses.extend([{v.data: 1} for v in self.roots if v.op == "var"])
-        kept = {loop for scan in self.scans for loop in scan.data.loops}
+        kept = self.columns if self.ordered else ()
         for nest in nests:
             for inner in nest:
                 for outer in nest:
                     if (
                         inner is not outer
-                        and not {inner, outer} & kept
+                        and inner not in kept
                         and all([u.get(outer, 0) == u.get(inner, 0) * inner.size for u in uses])
                         and all([(inner in n) == (outer in n) for n in nests])
                     ):
@@ -122,17 +125,16 @@ class Nest:
         places = [(v.args[0], False) for v in self.values() if v.op == "load"]
         return [*places, *[(s.index, True) for s in self.stores]]
 
-    def vectorised(self, allowed: Collection[Loop] | None = None) -> Loop | None:
+    def vectorised(self) -> Loop | None:
         """The loop that most accesses run along with step 1."""
         folds = [v for v in self.values() if v.op == "fold"]
         places = [(p, s, self.b.free(p)) for p, s in self.accesses()]
         loops = list(
             dict.fromkeys([*self.rows, *self.columns, *[n for f in folds for n in f.data.loops]])
         )
-        kept = {loop for scan in self.scans for loop in scan.data.loops}
         best, found = 0.0, None
         for loop in loops:
-            if loop in kept or (allowed is not None and loop not in allowed):
+            if self.ordered and loop in self.columns:
                 continue
             score = 0.0
             for place, stored, free in places:
@@ -151,28 +153,29 @@ class Nest:
         """The order of folds and stores within a row."""
         rows, columns = frozenset(self.rows), tuple(self.columns)
         level: dict[Value, int] = {}
-        phases: list[dict[tuple[Loop, ...], tuple[list[Accumulation], list[Store]]]] = []
+        phases: list[dict[Any, tuple[list[Accumulation], list[Store]]]] = []
 
-        def phase(number: int, loops: tuple[Loop, ...]) -> tuple[list[Accumulation], list[Store]]:
+        def phase(number: int, *key: Any) -> tuple[list[Accumulation], list[Store]]:
             phases.extend([{} for _ in range(number + 1 - len(phases))])
-            return phases[number].setdefault(loops, ([], []))
+            return phases[number].setdefault(key, ([], []))
 
         for v in self.values():
             level[v] = max([level[a] for a in v.args], default=0)
-            if v.op == "fold" and self.b.free(v) <= rows:
-                phase(level[v], v.data.loops)[0].append(Accumulation(v, v.args))
+            free = self.b.free(v)
+            if v.op == "fold" and free <= rows:
+                phase(level[v], v.data.loops, free)[0].append(Accumulation(v, v.args))
                 level[v] += 1
-        whole = [s for s in self.stores if not self.b.free(s.index) <= rows]
+        whole = [s for s in self.stores if not self.b.free(s.index) <= rows or self.ordered]
         last = max([level[s.value] for s in whole], default=0)
         for store in whole:
             known = last if store.buffer in late else max(level[store.value], level[store.index])
-            phase(known, columns)[1].append(store)
+            phase(known, columns, rows)[1].append(store)
         rest = tuple([s for s in self.stores if s not in whole])
-        scans = tuple([Accumulation(scan, scan.args) for scan in self.scans])
+        scans = tuple([Accumulation(scan, scan.args) for scan in self.scans()])
         stages = [
-            Stage(loops, tuple(folds), scans if stores else (), tuple(stores))
+            Stage(key[0], tuple(folds), scans if stores else (), tuple(stores))
             for number in phases
-            for loops, (folds, stores) in number.items()
+            for key, (folds, stores) in number.items()
         ]
         return self.spill([*stages, Stage((), stores=rest)] if rest else stages, vector)
 
@@ -214,21 +217,74 @@ class Nest:
         loads = [n for v, n in zip(seen, inner, strict=True) if v.op in ("load", "div")]
         return max(1, (sum(heavy) + sum(loads)) // 2)
 
-    def kernel(self, late: Collection[Buffer] = ()) -> Kernel:
-        """The kernel of this nest."""
+    def kernels(self, late: Collection[Buffer] = ()) -> list[Kernel]:
+        """The kernels of this nest: one, or two if a long fold is cut in parts."""
         vector = self.vectorised()
+        first = self.parts(vector)
+        if first is not None:
+            return [first, *self.kernels(late)]
+        work, window = self.cost(), None
+        if vector is not None and vector in self.rows and len(self.rows) > 1:
+            outer = math.prod([n.size for n in self.rows if n is not vector])
+            if outer < PARTS and outer * vector.size > PARALLEL:
+                window = Window(Loop("part", -(-vector.size // LONG)), vector, LONG)
+                self.rows.insert(0, window.part)
+            work *= window.chunk if window else vector.size
+        return [make_kernel(self.b, self.rows, self.stages(vector, late), vector, work, window)]
+
+    def sweep(self) -> Kernel:
+        """The kernel of an ordered nest whose vectorised rows are gone through in each column."""
+        self.split()
+        self.collapse()
+        vector, window = self.vectorised(), None
+        if vector is not None:
+            self.rows.remove(vector)
+            self.columns.append(vector)
         work = self.cost()
-        outer = [loop for loop in self.rows if loop is not vector]
-        window = None
-        if vector in self.rows and outer and vector is not None:
-            if math.prod([n.size for n in outer]) < 8 and vector.size > 16384:
-                part = Loop("part", -(-vector.size // 16384))
-                self.rows.insert(0, part)
-                window = Window(part, vector, 16384)
-                work *= 16384
-            else:
-                work *= vector.size
-        return make_kernel(self.b, self.rows, self.stages(vector, late), vector, work, window)
+        if vector is not None and not self.rows and work > PARALLEL:
+            chunk = -(-vector.size // 8 // 64) * 64
+            window = Window(Loop("part", -(-vector.size // chunk)), vector, chunk)
+            self.rows.append(window.part)
+            work = work * chunk // vector.size
+        return make_kernel(self.b, self.rows, self.stages(vector), vector, work, window)
+
+    def parts(self, vector: Loop | None) -> Kernel | None:
+        """A kernel that folds parts of columns, if rows are few; the nest then folds the parts."""
+        b, rows = self.b, frozenset(self.rows)
+        folds = [v for v in self.values() if v.op == "fold"]
+        inner = walk([a for fold in folds for a in fold.args])
+        if (
+            len({fold.data.loops for fold in folds}) != 1
+            or any([not b.free(v) <= rows for v in (*folds, *[s.index for s in self.stores])])
+            or any([v.op == "fold" for v in inner])
+        ):
+            return None
+        count = math.prod([n.size for n in self.rows])
+        loop = max(folds[0].data.loops, key=lambda n: n.size)
+        total = count * math.prod([n.size for n in folds[0].data.loops])
+        chunk = -(-loop.size // min(PARTS, max(1, total // LONG)))
+        chunk = -(-chunk // 64) * 64 if loop is vector else chunk
+        part = Loop("part", -(-loop.size // chunk))
+        if count >= (8 * LANES if vector in rows else 8) or total < PARALLEL or part.size == 1:
+            return None
+        shape = (*[n.size for n in self.rows], part.size)
+        loops = [*self.rows, part]
+        place = b.affine(list(zip([b.variable(n) for n in loops], steps(loops), strict=True)))
+        stores, results = [], {}
+        for fold in folds:
+            values = [fold]
+            if len(fold.args) == 2:
+                best = Fold(fold.data.how.removeprefix("arg"), fold.data.loops)
+                values = [b.make("fold", fold.args[0].kind, fold.args[:1], best), fold]
+            buffers = [Buffer(v.kind, shape) for v in values]
+            stores += [Store(m, place, v) for m, v in zip(buffers, values, strict=True)]
+            loads = tuple([b.load(m, m.kind, (place,)) for m in buffers])
+            results[fold] = b.make("fold", fold.kind, loads, Fold(fold.data.how, (part,)))
+        first = Nest(b, self.rows, (), stores)
+        stages, work = first.stages(vector), first.cost() * chunk // loop.size
+        self.replace(results, {})
+        window = Window(part, loop, chunk)
+        return make_kernel(b, [part, *self.rows], stages, vector, work, window)
 
 
 def steps(loops: Sequence[Loop]) -> list[int]:

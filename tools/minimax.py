@@ -180,8 +180,14 @@ def ATAN(t: Real) -> Real:
 
 @fit(0, 4, lambda t: t * mp.erfc(t) / mp.erf(t), "f32")
 def ERF(t: Real) -> Real:
-    """-log(erfc(t)) / t, 0 <= t <= 4."""
-    return -mp.log(mp.erfc(t)) / t
+    """-log(erfc(t)) / t - c, 0 <= t <= 4, with c = 2 / sqrt(pi) rounded to float32."""
+    return -mp.log(mp.erfc(t)) / t - mp.mpf(float(np.float32(2 / np.pi**0.5)))
+
+
+@fit(0, 1, lambda t: 1)
+def ERF_SMALL(t: Real) -> Real:
+    """erf(x) / x in t = x², |x| <= 1."""
+    return mp.erf(mp.sqrt(t)) / mp.sqrt(t)
 
 
 @fit(-1, 0.67, lambda t: 1, "f32")
@@ -191,11 +197,20 @@ def ERFCX(t: Real) -> Real:
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
-def words() -> list[float]:
-    """The digits of 2 / pi, 53 bits after 53 bits, each word below 1."""
-    with mp.workprec(53 * 26):
-        digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (53 * 24)))
-    return [float((digits >> 53 * (23 - k)) % 2**53) / 2.0**53 for k in range(24)]
+def words(size: int, number: int) -> list[Real]:
+    """The digits of 2 / pi in words of ``size`` bits, each an integer."""
+    with mp.workprec(size * number + 60):
+        digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (size * number)))
+    return [mp.mpf((digits >> size * (number - 1 - k)) % 2**size) for k in range(number)]
+
+
+def two_over_pi() -> None:
+    table = {
+        "f32": [float(w * mp.mpf(2) ** (-29 * (k + 1))) for k, w in enumerate(words(29, 7))],
+        "f64": [float(w / 2**53) for w in words(53, 24)],
+    }
+    formula = "2 / pi: a sum of words of 29 bits; and words of 53 bits, each shifted to below 1"
+    TABLES["TWO_OVER_PI"] = (formula, table)
 
 
 def show(numbers: list[float], indent: int) -> str:
@@ -203,11 +218,11 @@ def show(numbers: list[float], indent: int) -> str:
 
 
 def main() -> None:
+    two_over_pi()
     print('"""Coefficients of generated code, highest power first: written by tools/minimax.py."""')
     for name, (formula, kinds) in TABLES.items():
         tables = [f'    "{kind}": (\n{show(table, 8)}    ),\n' for kind, table in kinds.items()]
         print(f"\n# {formula}\n{name} = {{\n{''.join(tables)}}}")
-    print(f"\n# {words.__doc__}\nTWO_OVER_PI = (\n{show(words(), 4)})")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rushlight.codegen.values import Builder, Value
 
@@ -53,10 +52,18 @@ class Format:
         """The bits of 1."""
         return self.bias << self.digits
 
+    @property
+    def code(self) -> str:
+        """Its name in ``struct``."""
+        return "<f" if self.kind == "f32" else "<d"
+
     def bits(self, number: float) -> int:
         """The bits of a number."""
-        code = "<f" if self.kind == "f32" else "<d"
-        return int.from_bytes(struct.pack(code, number), "little", signed=True)
+        return int.from_bytes(struct.pack(self.code, number), "little", signed=True)
+
+    def rounded(self, number: float) -> float:
+        """The nearest number of this kind."""
+        return float(struct.unpack(self.code, struct.pack(self.code, number))[0])
 
 
 FORMATS = {"f32": Format("f32", "i32", 23, 127), "f64": Format("f64", "i64", 52, 1023)}
@@ -74,11 +81,17 @@ def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
     return b.where(below > most, most, below)
 
 
-def horner(b: Builder, x: Value, coefficients: Sequence[Any]) -> Value:
-    """The polynomial with these coefficients, highest power first."""
-    first, *others = coefficients
-    y = first if isinstance(first, Value) else b.constant(first, x.kind)
-    for c in others:
+def horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+    """The polynomial with these coefficients, highest power first.
+
+    A long one is split into even and odd powers, which a processor computes side by side.
+    """
+    if len(coefficients) > 6:
+        rising, square = coefficients[::-1], x * x
+        even, odd = [horner(b, square, rising[k::2][::-1]) for k in (0, 1)]
+        return b.fma(odd, x, even)
+    y = b.constant(coefficients[0], x.kind)
+    for c in coefficients[1:]:
         y = b.fma(y, x, c)
     return y
 

@@ -59,7 +59,7 @@ def exp_minus_one(b: Builder, r: Value) -> Value:
 def exp(b: Builder, x: Value) -> Value:
     """eˣ."""
     scale, r = reduce_exp(b, clamp(b, x, *LIMITS[x.kind]))
-    return (exp_minus_one(b, r) + 1) * scale * scale
+    return b.fma(exp_minus_one(b, r), scale, scale) * scale
 
 
 @expansion
@@ -71,7 +71,7 @@ def exp2(b: Builder, x: Value) -> Value:
     f = b.fma(shifted - form.magic, -2.0, x)
     high, low = LN2[x.kind][:2]
     scale = ((shifted.bits(form.integer) << form.digits) + form.one).bits(x.kind)
-    return (exp_minus_one(b, b.fma(f, high, f * low)) + 1) * scale * scale
+    return b.fma(exp_minus_one(b, b.fma(f, high, f * low)), scale, scale) * scale
 
 
 def half_expm1(b: Builder, x: Value) -> Value:
@@ -114,7 +114,8 @@ def sinh(b: Builder, x: Value) -> Value:
     """The hyperbolic sine: h + h / (2h + 1) with h = (exp(|x|) − 1) / 2."""
     a = absolute(b, x)
     h = half_expm1(b, a)
-    y = b.where(a < FORMATS[x.kind].epsilon, a, h + h / b.fma(h, 2, 1))
+    y = b.where(h < INFINITY, h + h / b.fma(h, 2, 1), h)
+    y = b.where(a < FORMATS[x.kind].epsilon, a, y)
     return b.binary("copysign", y, x)
 
 
@@ -123,7 +124,8 @@ def cosh(b: Builder, x: Value) -> Value:
     """The hyperbolic cosine: h + 1 / (4h) with h = exp(|x|) / 2."""
     a = absolute(b, x)
     scale, r = reduce_exp(b, clamp(b, a, 0.0, LIMITS[x.kind][1] + 1))
-    h = (exp_minus_one(b, r) + 1) * (scale * 0.5) * scale
+    half = scale * 0.5
+    h = b.fma(exp_minus_one(b, r), half, half) * scale
     return h + b.constant(0.25, x.kind) / h
 
 
@@ -228,7 +230,8 @@ def acosh(b: Builder, x: Value) -> Value:
     """log(x + √(x² − 1))."""
     t = x - 1
     small = t + square_root(b, t * (t + 2))
-    return log_of_double(b, x > 2.0 / FORMATS[x.kind].epsilon, x, small)
+    y = log_of_double(b, x > 2.0 / FORMATS[x.kind].epsilon, x, small)
+    return b.where(x < 1, NAN, y)
 
 
 @expansion

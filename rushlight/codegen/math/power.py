@@ -58,7 +58,7 @@ def double_power(b: Builder, a: Value, y: Value) -> tuple[Value, Value]:
     rest = b.fma(y, low, rest)
     scale, r = reduce_exp(b, clamp(b, t, -746.0, 710.0))
     e = exp_minus_one(b, r)
-    return (e + b.fma(e, rest, rest) + 1) * scale * scale, t
+    return b.fma(e + b.fma(e, rest, rest), scale, scale) * scale, t
 
 
 def single_power(b: Builder, a: Value, y: Value) -> tuple[Value, Value]:
@@ -69,11 +69,11 @@ def single_power(b: Builder, a: Value, y: Value) -> tuple[Value, Value]:
     z = s * s
     log = f + s * b.fma(z, horner(b, z, ATANH["f64"][3:]), -f)
     log = b.fma(m_exponent.cast("f64"), LN2["f64"][0], log)
-    log = b.where(a.eq(0), -INFINITY, b.where(a < INFINITY, log, INFINITY))
+    log = b.where(a.eq(0), -INFINITY, b.where(a < INFINITY, log, a.cast("f64")))
     t = y.cast("f64") * log
     scale, r = reduce_exp(b, clamp(b, t, -746.0, 710.0))
     e = b.fma(r * r, horner(b, r, EXP["f64"][5:]), r)
-    return ((e + 1) * scale * scale).cast("f32"), t.cast("f32")
+    return (b.fma(e, scale, scale) * scale).cast("f32"), t.cast("f32")
 
 
 @expansion

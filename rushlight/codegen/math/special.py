@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.codegen.math.base import (
+    FORMATS,
     INFINITY,
     NAN,
     absolute,
@@ -17,11 +18,14 @@ from rushlight.codegen.math.base import (
     rational,
     two_product,
 )
-from rushlight.codegen.math.coefficients import ERF, ERFCX, HALF_PI
+from rushlight.codegen.math.coefficients import ERF, ERF_SMALL, ERFCX, HALF_PI
 from rushlight.codegen.math.exponential import exp_minus_one, log, reduce_exp
 from rushlight.codegen.math.trigonometry import cosine, sine
 from rushlight.codegen.values import Builder, Value
 from rushlight.kernels import tables
+
+SLOPE = FORMATS["f32"].rounded(2 / math.sqrt(math.pi))
+"""Of the error function at 0; ``ERF`` makes up for its rounding."""
 
 
 @expansion
@@ -31,34 +35,32 @@ def erf(b: Builder, x: Value) -> Value:
     if x.kind == "f32":
         a = clamp(b, a, 0.0, 4.0)
         # 1 − erf(a) = exp(−u); u is smooth, and its relative error reaches erf diminished.
-        u = a * polynomial(b, ERF, a)
+        u = b.fma(a, SLOPE, a * polynomial(b, ERF, a))
         scale, r = reduce_exp(b, -u)
         square = scale * scale
         y = (1 - square) - exp_minus_one(b, r) * square
     else:
-        y = b.where(a < 1, a * rational(b, tables.ERF, a * a), 1 - upper(b, a))
+        y = b.where(a < 1, a * polynomial(b, ERF_SMALL, a * a), 1 - upper(b, a))
     return b.binary("copysign", y, x)
 
 
 def upper(b: Builder, a: Value) -> Value:
     """erfc(a) for a >= 0: exp(−a²) times a slowly varying factor."""
-    if a.kind == "f32":
-        a = clamp(b, a, 0.0, 10.1)
-        factor = polynomial(b, ERFCX, (a - 2) / (a + 2))
-    else:
-        a = clamp(b, a, 0.0, 27.3)
-        factor = horner(b, (a - 4) / (a + 4), tables.ERFCX)
+    most, middle, table = (10.1, 2, ERFCX["f32"]) if a.kind == "f32" else (27.3, 4, tables.ERFCX)
+    a = clamp(b, a, 0.0, most)
+    factor = horner(b, (a - middle) / (a + middle), table) / b.fma(a, 2, 1)
     square, rest = two_product(b, a, a)
     scale, r = reduce_exp(b, -square)
-    e = exp_minus_one(b, r - rest) + 1
-    return e * (factor / b.fma(a, 2, 1)) * scale * scale
+    return b.fma(exp_minus_one(b, r - rest), factor, factor) * scale * scale
 
 
 @expansion
 def erfc(b: Builder, x: Value) -> Value:
     """1 − erf(x), exact in its tail too."""
-    y = upper(b, absolute(b, x))
-    return b.where(x < 0, 2 - y, y)
+    a = absolute(b, x)
+    far = upper(b, a)
+    near = b.fma(-x, polynomial(b, ERF_SMALL, x * x), 1)
+    return b.where(a < 0.5, near, b.where(x < 0, 2 - far, far))
 
 
 def half_turns(b: Builder, x: Value) -> tuple[Value, Value]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rushlight.codegen.math.base import (
     FORMATS,
     INFINITY,
@@ -30,7 +32,7 @@ def reduce_near(b: Builder, x: Value) -> Angle:
     """x = q π/2 + high + low, for |x| < FAR."""
     form = FORMATS[x.kind]
     first, second, third = HALF_PI[x.kind][:3]
-    shifted = b.fma(x, TWO_OVER_PI[0], form.magic)
+    shifted = b.fma(x, 2 / math.pi, form.magic)
     n = shifted - form.magic
     q = shifted.bits(form.integer)
     r = b.fma(n, -first, x)  # exact
@@ -41,17 +43,32 @@ def reduce_near(b: Builder, x: Value) -> Angle:
     return q, *quick_two_sum(high, low + b.fma(n, -third, rest))
 
 
-def reduce_far(b: Builder, x: Value) -> Angle:
-    """The same for any finite x >= FAR, of kind f64.
+def reduce_far_single(b: Builder, x: Value) -> Angle:
+    """The same for any finite f32 number, given as f64: a product with a word is then exact.
 
-    With x = 2^(53 j) y, the first j words of 2/π multiply x to whole turns; five more suffice. Of
-    each product only what exceeds a multiple of 4 counts.
+    Of each product only what exceeds a multiple of 4 counts.
+    """
+    q, turns = b.constant(0, "f64"), b.constant(0, "f64")
+    for word in TWO_OVER_PI["f32"]:
+        product = x * word
+        turns = turns + b.fma(b.unary("rint", product * 0.25), -4, product)
+        whole = b.unary("rint", turns)
+        q, turns = q + whole, turns - whole
+    low_bits = (q + FORMATS["f64"].magic).bits("i64")
+    return low_bits.cast("i32"), (turns * (math.pi / 2)).cast("f32"), b.constant(0, "f32")
+
+
+def reduce_far_double(b: Builder, x: Value) -> Angle:
+    """The same for any finite f64 number.
+
+    With |x| = 2^(53 j) y, the first j words of 2/π multiply x to whole turns; five more suffice.
     """
     form = FORMATS["f64"]
+    sign, x = x, absolute(b, x)
     exponent = (x.bits("i64") >> form.digits) - (form.bias + form.digits)  # of the last bit
     exponent = b.where(exponent < 2, b.constant(2, "i64"), exponent)
     j = ((exponent - 2) * 1237) >> 16  # divided by 53
-    words = [b.constant(word, "f64") for word in (*TWO_OVER_PI, *[0.0] * 12)]
+    words = [b.constant(word, "f64") for word in (*TWO_OVER_PI["f64"], *[0.0] * 12)]
     for stride in (16, 8, 4, 2, 1):  # words[j:], by the bits of j
         chosen = (j & stride).ne(0)
         words = [b.where(chosen, words[k + stride], words[k]) for k in range(4 + stride)]
@@ -73,17 +90,19 @@ def reduce_far(b: Builder, x: Value) -> Angle:
     quarter, rest = HALF_PI["f64"][:2]
     product, error = two_product(b, high, b.constant(quarter, "f64"))
     low = b.fma(high, rest, b.fma(low, quarter, error))
-    return (q + whole + form.magic).bits("i64"), *quick_two_sum(product, low)
+    high, low = quick_two_sum(product, low)
+    flip = signed(sign)
+    q = b.where(flip, -(q + whole), q + whole)
+    return (q + form.magic).bits("i64"), b.where(flip, -high, high), b.where(flip, -low, low)
 
 
-def far(b: Builder, x: Value) -> Angle:
-    """:func:`reduce_far` of either kind and sign."""
-    q, high, low = reduce_far(b, absolute(b, x).cast("f64"))
-    flip = signed(x)
-    q, high = b.where(flip, -q, q), b.where(flip, -high, high) + (x * 0).cast("f64")
-    if x.kind == "f64":
-        return q, high, b.where(flip, -low, low)
-    return q.cast("i32"), high.cast("f32"), b.constant(0, "f32")
+def reduce_far(b: Builder, x: Value) -> Angle:
+    """The same for any x; of an infinite one, NaN."""
+    if x.kind == "f32":
+        q, high, low = reduce_far_single(b, x.cast("f64"))
+    else:
+        q, high, low = reduce_far_double(b, x)
+    return q, high + x * 0, low
 
 
 def sine(b: Builder, r: Value, low: Value) -> Value:
@@ -118,7 +137,7 @@ def turned(b: Builder, angle: Angle, quarters: int) -> Value:
 @expansion
 def sin(b: Builder, x: Value) -> Value:
     """The sine of any number of radians."""
-    near, distant = turned(b, reduce_near(b, x), 0), turned(b, far(b, x), 0)
+    near, distant = turned(b, reduce_near(b, x), 0), turned(b, reduce_far(b, x), 0)
     y = rare(b, absolute(b, x) > FAR[x.kind], distant, near)
     return b.where(x.eq(0), x, y)
 
@@ -126,7 +145,7 @@ def sin(b: Builder, x: Value) -> Value:
 @expansion
 def cos(b: Builder, x: Value) -> Value:
     """The cosine of any number of radians."""
-    near, distant = turned(b, reduce_near(b, x), 1), turned(b, far(b, x), 1)
+    near, distant = turned(b, reduce_near(b, x), 1), turned(b, reduce_far(b, x), 1)
     return rare(b, absolute(b, x) > FAR[x.kind], distant, near)
 
 
@@ -139,7 +158,7 @@ def tan(b: Builder, x: Value) -> Value:
         odd = (angle[0] & 1).ne(0)
         return b.where(odd, -c, s) / b.where(odd, s, c)
 
-    near, distant = quotient(reduce_near(b, x)), quotient(far(b, x))
+    near, distant = quotient(reduce_near(b, x)), quotient(reduce_far(b, x))
     y = rare(b, absolute(b, x) > FAR[x.kind], distant, near)
     return b.where(x.eq(0), x, y)
 

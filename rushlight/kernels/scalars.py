@@ -119,35 +119,6 @@ def is_signed(x: Any) -> bool:
     return x.kind.startswith("i")
 
 
-def math_function(name: str) -> Callable[..., Any]:
-    return lambda b, *xs: b.call(name, *xs)
-
-
-def unary(name: str) -> Callable[..., Any]:
-    return lambda b, x: b.unary(name, x)
-
-
-def binary(name: str, of_bools: str | None = None) -> Callable[..., Any]:
-    return lambda b, x, y: b.binary(of_bools if of_bools and x.kind == "b1" else name, x, y)
-
-
-def relation(name: str) -> Callable[..., Any]:
-    def rule(b: Any, x: Any, y: Any) -> Any:
-        if x.kind == "b1":
-            x, y = x.cast("u8"), y.cast("u8")
-        return b.binary(name, x, y)
-
-    return rule
-
-
-def logical(name: str) -> Callable[..., Any]:
-    return lambda b, x, y: b.binary(name, x.cast("b1"), y.cast("b1"))
-
-
-def rounding(name: str) -> Callable[..., Any]:
-    return lambda b, x: b.unary(name, x) if x.is_float else x
-
-
 def classified(b: Any, x: Any, relation: str, others: bool) -> Any:
     """How |x| relates to infinity; ``others``, what is said of integers."""
     if not x.is_float:
@@ -157,10 +128,6 @@ def classified(b: Any, x: Any, relation: str, others: bool) -> Any:
 
 def isnan(b: Any, x: Any) -> Any:
     return b.isnan(x) if x.is_float else b.constant(False, "b1")
-
-
-def absolute(b: Any, x: Any) -> Any:
-    return b.unary("abs", x) if x.is_float or is_signed(x) else x
 
 
 def signbit(b: Any, x: Any) -> Any:
@@ -225,15 +192,10 @@ def floor_divide(b: Any, x: Any, y: Any) -> Any:
     return b.where(y.eq(0), exact, low)
 
 
-def extreme(name: str, of_bools: str) -> Callable[..., Any]:
-    """The larger or smaller of two; a NaN loses to a number."""
-
-    def rule(b: Any, x: Any, y: Any) -> Any:
-        if not x.is_float:
-            return b.binary(of_bools if x.kind == "b1" else name, x, y)
-        return b.where(b.isnan(x), y, b.where(b.isnan(y), x, b.binary(name, x, y)))
-
-    return rule
+def fmax(b: Any, x: Any, y: Any, name: str = "max") -> Any:
+    """The larger (or smaller) of two; a NaN loses to a number."""
+    found = b.binary(name, x, y)
+    return b.where(b.isnan(x), y, b.where(b.isnan(y), x, found)) if x.is_float else found
 
 
 def logaddexp(b: Any, x: Any, y: Any, exp: str = "exp", scale: float = 1.0) -> Any:
@@ -252,37 +214,71 @@ def nextafter(b: Any, x: Any, y: Any) -> Any:
     return b.where(x.eq(y), y, b.where(b.isnan(x) | b.isnan(y), x + y, step))
 
 
+UNARY = {
+    np.negative: "neg", np.absolute: "abs", np.invert: "not", np.sqrt: "sqrt", np.floor: "floor",
+    np.ceil: "ceil", np.trunc: "trunc", np.rint: "rint",
+}  # fmt: skip
+BINARY = {
+    np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div",
+    np.maximum: "max", np.minimum: "min", np.equal: "eq", np.not_equal: "ne", np.less: "lt",
+    np.less_equal: "le", np.greater: "gt", np.greater_equal: "ge", np.bitwise_and: "and",
+    np.bitwise_or: "or", np.bitwise_xor: "xor", np.left_shift: "shl", np.right_shift: "shr",
+    np.copysign: "copysign",
+}  # fmt: skip
+LOGICAL = {np.logical_and: "and", np.logical_or: "or", np.logical_xor: "xor"}
+MATH = {
+    np.exp: "exp", np.exp2: "exp2", np.expm1: "expm1", np.log: "log", np.log2: "log2",
+    np.log10: "log10", np.log1p: "log1p", np.sin: "sin", np.cos: "cos", np.tan: "tan",
+    np.arcsin: "asin", np.arccos: "acos", np.arctan: "atan", np.arctan2: "atan2",
+    np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh", np.arcsinh: "asinh", np.arccosh: "acosh",
+    np.arctanh: "atanh", np.hypot: "hypot",
+}  # fmt: skip
+
+
+def same(b: Any, x: Any) -> Any:
+    return x
+
+
+def unary(name: str) -> Callable[..., Any]:
+    return lambda b, x: b.unary(name, x)
+
+
+def binary(name: str) -> Callable[..., Any]:
+    return lambda b, x, y: b.binary(name, x, y)
+
+
+def logical(name: str) -> Callable[..., Any]:
+    return lambda b, x, y: b.binary(name, x.cast("b1"), y.cast("b1"))
+
+
+def called(name: str) -> Callable[..., Any]:
+    return lambda b, *xs: b.call(name, *xs)
+
+
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
-    np.add: binary("add", "or"), np.subtract: binary("sub"), np.multiply: binary("mul", "and"),
-    np.true_divide: binary("div"), np.floor_divide: floor_divide, np.remainder: remainder,
-    np.fmod: fmod, np.power: power, np.negative: unary("neg"), np.positive: lambda b, x: x,
-    np.absolute: absolute, np.square: lambda b, x: x * x, np.reciprocal: lambda b, x: 1 / x,
-    np.sqrt: unary("sqrt"), np.floor: rounding("floor"), np.ceil: rounding("ceil"),
-    np.trunc: rounding("trunc"), np.rint: rounding("rint"), np.conjugate: lambda b, x: x,
-    np.maximum: binary("max", "or"), np.minimum: binary("min", "and"),
-    np.fmax: extreme("max", "or"), np.fmin: extreme("min", "and"),
-    np.equal: relation("eq"), np.not_equal: relation("ne"), np.less: relation("lt"),
-    np.less_equal: relation("le"), np.greater: relation("gt"), np.greater_equal: relation("ge"),
-    np.bitwise_and: binary("and"), np.bitwise_or: binary("or"), np.bitwise_xor: binary("xor"),
-    np.invert: unary("not"), np.left_shift: binary("shl"), np.right_shift: binary("shr"),
-    np.logical_and: logical("and"), np.logical_or: logical("or"), np.logical_xor: logical("xor"),
-    np.logical_not: lambda b, x: ~x.cast("b1"), np.isnan: isnan,
+    **{ufunc: unary(name) for ufunc, name in UNARY.items()},
+    **{ufunc: binary(name) for ufunc, name in BINARY.items()},
+    **{ufunc: logical(name) for ufunc, name in LOGICAL.items()},
+    **{ufunc: called(name) for ufunc, name in MATH.items()},
+    np.positive: same,
+    np.conjugate: same,
+    np.square: lambda b, x: x * x,
+    np.reciprocal: lambda b, x: 1 / x,
+    np.logical_not: lambda b, x: ~x.cast("b1"),
+    np.isnan: isnan,
     np.isinf: functools.partial(classified, relation="eq", others=False),
     np.isfinite: functools.partial(classified, relation="lt", others=True),
-    np.signbit: signbit, np.copysign: binary("copysign"), np.nextafter: nextafter,
+    np.signbit: signbit,
+    np.nextafter: nextafter,
+    np.power: power,
+    np.fmod: fmod,
+    np.remainder: remainder,
+    np.floor_divide: floor_divide,
+    np.fmax: fmax,
+    np.fmin: functools.partial(fmax, name="min"),
     np.logaddexp: logaddexp,
     np.logaddexp2: functools.partial(logaddexp, exp="exp2", scale=1 / LOG_2),
-    np.exp: math_function("exp"), np.exp2: math_function("exp2"),
-    np.expm1: math_function("expm1"), np.log: math_function("log"), np.log2: math_function("log2"),
-    np.log10: math_function("log10"), np.log1p: math_function("log1p"),
-    np.sin: math_function("sin"), np.cos: math_function("cos"), np.tan: math_function("tan"),
-    np.arcsin: math_function("asin"), np.arccos: math_function("acos"),
-    np.arctan: math_function("atan"), np.arctan2: math_function("atan2"),
-    np.sinh: math_function("sinh"), np.cosh: math_function("cosh"),
-    np.tanh: math_function("tanh"), np.arcsinh: math_function("asinh"),
-    np.arccosh: math_function("acosh"), np.arctanh: math_function("atanh"),
-    np.hypot: math_function("hypot"),
-}  # fmt: skip
+}
 """What each ufunc is in the builder's words."""
 
 

@@ -44,13 +44,6 @@ def test_promotion_is_that_of_numpy(kind: str, other: object, dtype: str) -> Non
     assert (scalar(kind) * other).dtype == np.dtype(dtype)
 
 
-def test_bools_are_added_and_compared_as_numpy_does() -> None:
-    x = scalar("b1")
-    assert np.add(x, True).value.op == "or"
-    assert np.multiply(x, True).value.op == "and"
-    assert np.less(x, True).value.args[0].kind == "u8"
-
-
 def test_a_branch_on_a_value_is_refused() -> None:
     with pytest.raises(TypeError, match="branches on a value"):
         bool(scalar() > 0)

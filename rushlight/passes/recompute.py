@@ -1,12 +1,13 @@
 """The border between forward and backward: what is kept, and what is computed again.
 
 A graph of a function and its gradients is cut in two. What backward needs of forward is saved, or
-computed again from what is saved if that is cheap. The fewest bytes are found as a minimal cut: each
-value is an edge whose capacity is its size, and dear values cannot be computed again.
+computed again from what is saved if that is cheap. The fewest bytes are found as a minimal cut:
+each value is an edge whose capacity is its size, and dear values cannot be computed again.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ class Flow:
                 path.pop()
                 if not path:
                     return False
-        edges = list(zip(path, path[1:], strict=False))
+        edges = list(itertools.pairwise(path))
         amount = min([self.rest[a][b] for a, b in edges])
         for a, b in edges:
             self.rest[a][b] -= amount

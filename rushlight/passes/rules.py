@@ -42,6 +42,11 @@ def is_floating(x: Node) -> bool:
     return x.type.dtype.category == dtypes.FLOAT
 
 
+def is_wide(x: Node) -> bool:
+    """Whether what is computed in several steps is not rounded to a half type in between."""
+    return is_floating(x) and x.type.dtype.itemsize >= 4
+
+
 def is_real(x: Node) -> bool:
     return x.type.dtype.category < dtypes.COMPLEX
 
@@ -198,10 +203,10 @@ ALGEBRA: tuple[Rule, ...] = (
     rule(relu(relu(x)), relu(x)),
     rule(x**1, x),
     rule(x**2, square(x), is_floating),
-    rule(x**3, x * x * x, is_floating),
+    rule(x**3, x * x * x, is_wide),
     rule(x**0.5, sqrt(x), is_floating),
     rule(x**-1, reciprocal(x), is_floating),
-    rule(x**-2, reciprocal(x * x), is_floating),
+    rule(x**-2, reciprocal(x * x), is_wide),
     rule(1 / x, reciprocal(x), is_floating),
     rule(x / c, lambda c: x * (1 / c), has_exact_inverse),
     rule(maximum(x, x), x),

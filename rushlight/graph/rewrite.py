@@ -330,17 +330,32 @@ def identity(node: Node) -> Any:
     return node.op, node.inputs, tuple([(k, literal(v)) for k, v in node.attrs.items()])
 
 
+def below_op(term: Any) -> Any:
+    """The op that a node must have to be matched by ``term``; None if any will do."""
+    if isinstance(term, Applied):
+        return term.op
+    return CONSTANT if isinstance(term, Number) or term.number else None
+
+
 def equations(rules: Iterable[Rule]) -> Step:
     """The step that applies the first of ``rules`` that fits a node."""
-    table: dict[Any, list[Rule]] = {}
+    table: dict[Any, list[tuple[set[Any], Rule]]] = {}
     for equation in rules:
-        table.setdefault(equation.left.op, []).append(equation)
+        below = {below_op(t) for t in equation.left.inputs} - {None}
+        table.setdefault(equation.left.op, []).append((below, equation))
 
     def step(node: Node, rewriter: Rewriter) -> Node | None:
-        for equation in table.get(node.op, ()):
-            changed = equation.apply(node, rewriter)
-            if changed is not None:
-                return changed
+        candidates = table.get(node.op)
+        if candidates is None:
+            return None
+        have = {n.op for n in node.inputs if n is not None}
+        if EXPAND in have:
+            have.add(CONSTANT)  # perhaps of one
+        for below, equation in candidates:
+            if below <= have:
+                changed = equation.apply(node, rewriter)
+                if changed is not None:
+                    return changed
         return None
 
     return step

@@ -248,10 +248,12 @@ class Fusion:
         return chosen if found else []
 
     def may_copy(self, node: Node, users: Sequence[Cluster]) -> bool:
-        """Whether computing a node in each of its users beats storing and loading it."""
+        """Whether computing a node in each of its users beats storing and loading it.
+
+        n users load n·k values then; else the first loads k, stores one, and the others load that.
+        """
         work, loads = self.work[node]
-        count = len(users)
-        return count == 1 or (work <= LIGHT_WORK and count * loads <= loads + 1 + count)
+        return len(users) == 1 or (work <= LIGHT_WORK and loads <= 1)
 
     def settle(self, node: Node, results: Sequence[Node], cluster: Cluster, fit: Fit) -> None:
         """Puts a node, and those of its items that the cluster needs, into the cluster."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rushlight.graph.ir import ITEM, Graph, Node, walk
 from rushlight.passes.fuse import Call, Group, Step, fuse
-from rushlight.passes.spaces import Place, atoms, axes_of, flat, pulled, same, split
+from rushlight.passes.spaces import Place, axes_of, flat, pulled, same, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class Links:
                     self.after[before].add(step)
         self.outputs = set(graph.outputs)
         self.taken: set[Node] = set()
+        self.reads: dict[Group, Reads] = {}
 
     def source(self, node: Node) -> Node:
         """The value in memory that ``node`` is: of an item, the node it is a result of."""
@@ -86,12 +87,18 @@ class Links:
         others = [reader for reader in self.readers_of(target) if reader is not step]
         if any([self.reaches(step, reader) for reader in others]):
             return False
-        if len(others) < len(list(self.readers_of(target))) and not in_step(step, target, value):
+        if target in step.inputs and not self.reads_of(step).only_at(target, value):
             return False
         self.taken.add(value)
         for reader in others:
             self.after[reader].add(step)
         return True
+
+    def reads_of(self, group: Group) -> Reads:
+        found = self.reads.get(group)
+        if found is None:
+            found = self.reads[group] = Reads(group)
+        return found
 
     def reaches(self, start: Step, end: Step) -> bool:
         """Whether ``end`` must run after ``start``."""
@@ -110,37 +117,47 @@ def made(step: Step) -> tuple[Node, ...]:
     return step.outputs if isinstance(step, Group) else (step.node,)
 
 
-def in_step(group: Group, target: Node, value: Node) -> bool:
-    """Whether a group reads ``target`` only at the very index where it stores ``value``.
+class Reads:
+    """Where a group reads the values it needs, in terms of the index of its outputs."""
 
-    Whatever is computed at other indices could read what is overwritten already.
-    """
-    if any([n.op.scatter or n.op.scan for n in group.nodes if n.op is not ITEM]):
-        return False
-    index = flat(axes_of(value.type.shape))
-    assert index is not None
-    places: dict[Node, Place] = {}
-    for output in group.outputs:
-        shape = output.type.shape
-        places[output] = split(index, shape) or axes_of(shape)
-    for node in reversed(group.nodes):
-        if node.op is ITEM:
-            places[node.inputs[0]] = places[node]  # type: ignore[index]
-            continue
-        for n, place in zip(node.inputs, pulled(node, places[node]), strict=True):
-            if n is None or place is None:
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.several: list[Node] = []  # computed at more than one index
+        self.places: dict[Node, Place] = {}
+        self.plain = not any([n.op.scatter or n.op.scan for n in group.nodes if n.op is not ITEM])
+        index = flat(axes_of(group.outputs[0].type.shape)) or ()
+        for output in group.outputs:
+            shape = output.type.shape
+            self.places[output] = split(index, shape) or axes_of(shape)
+        if self.plain:
+            self.pull()
+
+    def pull(self) -> None:
+        for node in reversed(self.group.nodes):
+            if node.op is ITEM:
+                self.note(node.inputs[0], self.places[node])
                 continue
-            if n is target and flat(place) != tuple(atoms(index)):
-                return False
-            known = places.setdefault(n, place)
-            if not same(known, place) and depends(n, target, group):
-                return False
-    return True
+            for n, place in zip(node.inputs, pulled(node, self.places[node]), strict=True):
+                self.note(n, place)
+
+    def note(self, node: Node | None, place: Place | None) -> None:
+        if node is not None and place is not None:
+            if not same(self.places.setdefault(node, place), place):
+                self.several.append(node)
+
+    def only_at(self, target: Node, value: Node) -> bool:
+        """Whether ``target`` is read only at the very index where ``value`` is stored.
+
+        Whatever is computed at other indices could read what is overwritten already.
+        """
+        if not self.plain or not same_axes(self.places[target], self.places[value]):
+            return False
+        others = [n for n in self.group.inputs if n is not target]
+        return not self.several or target not in walk(self.several, others)
 
 
-def depends(node: Node, target: Node, group: Group) -> bool:
-    """Whether a node of a group reads ``target``."""
-    return target in walk([node], [n for n in group.inputs if n is not target])
+def same_axes(a: Place, b: Place) -> bool:
+    return flat(a) is not None and flat(a) == flat(b)
 
 
 def ordered(links: Links) -> Iterator[Step]:

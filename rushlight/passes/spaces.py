@@ -144,7 +144,9 @@ def pulled(node: Node, place: Place) -> list[Place | None]:
     """Where each input of ``node`` is read when the node is computed at ``place``."""
     op, attrs = node.op, node.attrs
     if op.emit is not None or op.name in ("expand", "clone"):
-        return [None if n is None else broadcast(place, n.type.shape) for n in node.inputs]
+        shape = node.type.shape
+        kinds = [None if n is None else n.type.shape for n in node.inputs]
+        return [s if s is None else place if s == shape else broadcast(place, s) for s in kinds]
     shapes = [None if n is None or isinstance(n.type, tuple) else n.type.shape for n in node.inputs]
     first: Any = shapes[0] if shapes else None
     if op.name in RESHAPES:

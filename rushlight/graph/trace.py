@@ -45,6 +45,7 @@ class Capture:
     symbol: Symbol | None
     tensor: Any = None
     grad: bool = False
+    entry: Callable[[], Tensor] | None = None  # where the program keeps the tensor of the moment
     number: Callable[[], float] | None = None  # a number of the host program
     generator: Generator | None = None
 
@@ -435,6 +436,17 @@ class Trace:
         """``entries[key] = t`` shall happen at each call: how an optimizer's state begins."""
         self.assigned.append((entries, key, t))
         self.decide(lambda: key in entries, False)
+
+    def move(self, t: Tensor, change: Any) -> bool:
+        """``t`` is an entry that each call replaces: it is read there. False if it is written to."""
+        known = self.by_array.get(id(t._array))
+        capture = None if known is None else self.by_symbol.get(known[1])
+        if capture is None or capture.tensor is not t:
+            return known is None
+        if known[1].version or capture.grad:
+            return False
+        capture.entry = lambda: change.watch.read()[change.key]
+        return True
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:

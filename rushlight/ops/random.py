@@ -267,7 +267,8 @@ class Normal(Factory):
         return (mean, std), attrs
 
     def eager(self, mean, std, *, size, kind, generator):
-        mean, std = as_number(mean), as_number(std)
+        if np.ndim(mean) or np.ndim(std) or size is not None:
+            mean, std = as_number(mean), as_number(std)
         if size is None:
             return draw.normal_around(generator, mean, std)
         return draw.normal(generator, size, kind, mean, std)

@@ -6,6 +6,8 @@ of its gradients is made as one and then split (``passes/recompute.py``).
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from rushlight.graph.arguments import Arguments, leaves, replaced
 from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
 from rushlight.graph.trace import Capture, Trace
+from rushlight.graph.watches import MISSING, Change, Items
 from rushlight.passes.recompute import split
 from rushlight.runtime.executable import Executable
 from rushlight.symbol import Symbol, TraceError
@@ -38,18 +41,15 @@ def specialize(
     traced = Traced(trace, arguments)
     try:
         trace.call(traced.follow, function, cell, lifted)
+        changes = guards.changes()
+        for change in changes:
+            traced.take(change)
         made = traced.finish()
-    except BaseException:
+    finally:
         guards.restore(guards.changes())
         trace.restore()
-        raise
-    changes = guards.changes()
-    guards.restore(changes)
-    for change in changes:
-        traced.take(change)
-    if only_graph:
-        return made
-    return Specialization(traced, made, guards, cell)
+    guards.release(changes)
+    return made if only_graph else Specialization(traced, made, guards, cell)
 
 
 class Traced:
@@ -65,6 +65,7 @@ class Traced:
         self.wanted: list[Tensor] = []  # of which tensors
         self.gradients: list[Tensor] = []
         self.unused: list[bool] = []
+        self.changes: list[Change] = []  # entries of Python's that become new tensors
 
     def follow(self, function: Callable[..., Any], cell: list[float], lifted: set[int]) -> None:
         """Runs the function on symbols; then, if its result has a history, backward."""
@@ -116,15 +117,22 @@ class Traced:
         self.unused = [g is None for g in grads]
         self.gradients = [g for g in grads if g is not None]
 
-    def take(self, change: Any) -> None:
-        """The function changed something in Python: only tensors can be given on."""
+    def take(self, change: Change) -> None:
+        """The function changed something in Python: new tensors become entries at each call."""
+        after, before = change.after, change.before
+        appended = before is MISSING and isinstance(change.watch, Items)
+        if isinstance(after, Tensor) and isinstance(after._array, Symbol) and not appended:
+            self.changes.append(change)
+            if not isinstance(before, Tensor) or self.trace.move(before, change):
+                return
         raise TraceError(
             f"the function changes Python state ({change}), which a graph cannot do: return the "
             "new value, or keep it in a tensor that is written in place"
         )
 
     def finish(self) -> Graph:
-        return self.trace.finish([*self.results, *self.gradients])
+        new = [change.after for change in self.changes]
+        return self.trace.finish([*self.results, *self.gradients, *new])
 
 
 def reachable(edges: Sequence[Any]) -> list[Tensor] | None:
@@ -156,7 +164,8 @@ class Specialization:
         self.grads_read = list(trace.grads_read.values())
         self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
         self.gradients = trace.effects.gradients
-        self.assigned = [(entries, key) for entries, key, _ in trace.assigned]
+        self.assigned = [functools.partial(operator.setitem, e, k) for e, k, _ in trace.assigned]
+        self.changes = [change.put for change in traced.changes]
         self.written = [self.owner(c) for c, _ in trace.effects.written if c.generator is None]
         self.count = len(traced.results)
         self.roots, self.unused = traced.roots, traced.unused
@@ -166,10 +175,13 @@ class Specialization:
         self.backward: Executable | None = None
         self.forward: Executable
         if self.joint:
-            tangents = len(self.roots)
-            gradients = range(self.count, self.count + len(traced.gradients))
-            ahead, back, self.saved = split(graph, tangents, gradients)
-            self.forward, self.backward = Executable(ahead), Executable(back)
+            tangents = graph.inputs[len(traced.arguments.tensors) :]
+            end = self.count + len(traced.gradients)
+            ahead = (*graph.outputs[: self.count], *graph.outputs[end:])
+            parts = split(graph, ahead, tangents, graph.outputs[self.count : end])
+            places = {node: i for i, node in enumerate(graph.inputs)}
+            self.kept = [places.get(node) for node in parts.saved]
+            self.forward, self.backward = Executable(parts.forward), Executable(parts.backward)
         else:
             self.forward = Executable(graph)
 
@@ -196,6 +208,7 @@ class Specialization:
         for capture, kind in zip(self.captures, self.types, strict=True):
             if capture.tensor is not None:
                 t = capture.tensor._grad if capture.grad else capture.tensor
+                t = t if capture.entry is None else capture.entry()
                 if t is None or t._array.shape != kind.shape or t.dtype is not kind.dtype:
                     return False
         return True
@@ -227,6 +240,8 @@ class Specialization:
 
     def read(self, capture: Capture) -> Any:
         """What is captured, as it is now."""
+        if capture.entry is not None:
+            return capture.entry()._array
         if capture.tensor is not None:
             return capture.tensor._grad._array if capture.grad else capture.tensor._array
         if capture.number is not None:
@@ -239,11 +254,13 @@ class Specialization:
     def leave(self, arrays: Sequence[ndarray], tensors: Sequence[Tensor]) -> None:
         """Gradients, new entries of an optimizer's state, and the counters of what was written."""
         rest = iter(arrays)
+        for put in self.changes:
+            put(wrap(next(rest)))
         for t, node in self.gradients:
             target = self.find(self.place(t), tensors)
             target._grad = None if node is None else wrap(next(rest))
-        for entries, key in self.assigned:
-            entries[key] = wrap(next(rest))
+        for put in self.assigned:
+            put(wrap(next(rest)))
         for place, of_gradient in self.written:
             t = self.find(place, tensors)
             t = t._grad if of_gradient else t
@@ -262,9 +279,10 @@ class Call:
     def run(self) -> list[Tensor]:
         made = self.made
         arrays = made.forward.run(self.inputs, self.captured)
-        saved = len(made.saved)
-        self.kept = arrays[len(arrays) - saved :]
-        self.rest = arrays[made.count : len(arrays) - saved]
+        end = len(arrays) - made.kept.count(None)
+        saved = iter(arrays[end:])
+        self.kept = [next(saved) if place is None else self.inputs[place] for place in made.kept]
+        self.rest = arrays[made.count : end]
         return [wrap(a) for a in arrays[: made.count]]
 
 

@@ -8,6 +8,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from typing import Any, TypeVar
 
 from rushlight.errors import kind
+from rushlight.graph.epoch import Entries
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.settings import typename
@@ -44,7 +45,7 @@ class Numbered(Module):
         self._renumber(left)
 
     def _renumber(self, modules: Iterable[Module]) -> None:
-        self._modules = {str(i): module for i, module in enumerate(modules)}
+        self._modules = Entries({str(i): module for i, module in enumerate(modules)})
 
     def append(self: Self, module: Module) -> Self:
         """Puts a module at the end."""

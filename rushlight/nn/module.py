@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from rushlight import dtypes
 from rushlight.device import device as Device
+from rushlight.graph.epoch import Entries, epoch
 from rushlight.layouts import preserve_format
 from rushlight.nn import hooks
 from rushlight.nn.parameter import Buffer, Parameter, is_lazy
@@ -60,10 +61,10 @@ class Module(hooks.Hookable, Stateful):
             )
         self.__dict__.update(
             training=True,
-            _parameters={},
-            _buffers={},
+            _parameters=Entries(),
+            _buffers=Entries(),
             _non_persistent_buffers_set=set(),
-            _modules={},
+            _modules=Entries(),
         )
         self._forget_hooks()
         self._forget_state_hooks()
@@ -128,6 +129,7 @@ class Module(hooks.Hookable, Stateful):
             own["_buffers"][name] = hooks.registered("buffer", self, name, value)
         else:
             object.__setattr__(self, name, value)
+        epoch.end()
 
     def _refuse_in(self, name: str, value: Any, *kinds: str) -> None:
         """An error if ``name`` is a parameter or child, whose place ``value`` cannot take."""
@@ -154,6 +156,7 @@ class Module(hooks.Hookable, Stateful):
                 self._non_persistent_buffers_set.discard(name)
                 return
         object.__delattr__(self, name)
+        epoch.end()
 
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__}

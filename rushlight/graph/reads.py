@@ -1,0 +1,104 @@
+"""What code may read: the names of globals and attributes in it, and whose code it is."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from rushlight.errors import PACKAGE
+
+STANDARD = os.path.dirname(os.__file__) + os.sep
+INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+GLOBAL = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+REFLECTIVE = {
+    "getattr", "vars", "dir", "eval", "exec", "locals", "globals", "attrgetter", "asdict",
+    "astuple", "__dict__",
+}  # fmt: skip
+"""Who uses one of these may read an attribute without naming it."""
+
+
+@dataclass(slots=True)
+class Reads:
+    """The names in a piece of code: of globals (also written ones), attributes, imports."""
+
+    globals: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
+
+
+def reads(code: CodeType) -> Reads:
+    """The names that ``code``, and the functions and classes inside it, may read.
+
+    >>> found = reads((lambda x: x.scale * LIMIT).__code__)
+    >>> found.globals, found.attributes
+    ({'LIMIT'}, {'scale'})
+    """
+    found = Reads()
+    for part in nested(code):
+        for instruction in dis.get_instructions(part):
+            if instruction.opcode not in dis.hasname:
+                continue
+            name, kind = instruction.argval, instruction.opname
+            if kind in GLOBAL:
+                found.globals.add(name)
+            elif kind == "IMPORT_NAME":
+                found.imports.add(name)
+            elif not kind.startswith("STORE"):
+                found.attributes.add(name)
+        found.attributes.update(texts(part.co_consts))
+    return found
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """``code`` and all code objects inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nested(constant)
+
+
+def texts(constants: tuple[Any, ...]) -> Iterator[str]:
+    """Strings that may be names of attributes: for ``getattr``, or in a ``case`` of a class."""
+    for constant in constants:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+        elif isinstance(constant, tuple):
+            yield from texts(constant)
+
+
+@functools.cache
+def names_in(cls: type) -> frozenset[str]:
+    """The names in the methods of one class of a library, a little more than they read."""
+    functions = [getattr(f, "__func__", f) for f in vars(cls).values()]
+    codes = [f.__code__ for f in functions if isinstance(f, FunctionType)]
+    return frozenset([name for code in codes for part in nested(code) for name in part.co_names])
+
+
+def is_users_file(file: str) -> bool:
+    """Whether a file is neither ours, nor of Python, nor of an installed package."""
+    if file.startswith((PACKAGE, STANDARD, "<frozen ")):
+        return False
+    return INSTALLED[0] not in file and INSTALLED[1] not in file
+
+
+def is_users_module(module: ModuleType) -> bool:
+    file = vars(module).get("__file__")
+    if file is None:  # the interactive session, a namespace package, or a part of Python in C
+        return module.__name__ not in sys.builtin_module_names
+    return is_users_file(file)
+
+
+def is_users_class(cls: type) -> bool:
+    module = sys.modules.get(cls.__module__)
+    return module is None or is_users_module(module)
+
+
+def is_ours(cls: type) -> bool:
+    """Whether a class is one of this package."""
+    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]

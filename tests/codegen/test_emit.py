@@ -19,6 +19,7 @@ from rushlight.ops.arithmetic import Divider
 from rushlight.ops.base import Op
 from rushlight.ops.families import Binary, Pointwise, Unary
 from rushlight.ops.samples import S, T, binary_samples, unary_samples
+from tests.codegen.kernels import Compiled, Graph
 from tests.sampling import Maker
 
 POINTWISE: dict[str, Any] = {
@@ -62,16 +63,16 @@ def agree(op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any], expected: Any
         close(got.astype(expected.dtype), expected)
 
 
-def close(got: np.ndarray, expected: np.ndarray, units: float = 8) -> None:
-    """Equal if integers or bools; else but for so many units in the last place."""
+def close(got: np.ndarray, expected: np.ndarray, units: float = 8, ones: float = 0) -> None:
+    """Equal if integers or bools; else but for so many units in the last place, of it or of 1."""
     assert got.shape == expected.shape
     if expected.dtype.kind in "biu":
         np.testing.assert_array_equal(got, expected)
         return
     limits = ml_dtypes.finfo(expected.dtype)
     a, b = got.astype(np.float64), expected.astype(np.float64)
-    tiny = float(limits.smallest_normal)
-    np.testing.assert_allclose(a, b, rtol=units * float(limits.eps), atol=tiny)
+    eps, tiny = float(limits.eps), float(limits.smallest_normal)
+    np.testing.assert_allclose(a, b, rtol=units * eps, atol=tiny + ones * eps)
     zeros = (a == 0) & (b == 0)
     np.testing.assert_array_equal(np.signbit(a[zeros]), np.signbit(b[zeros]))
 
@@ -121,6 +122,36 @@ def test_integers_at_their_limits(name: str) -> None:
         if name == "pow":
             arrays = [a[arrays[1] != limits.min] for a in arrays]
         agree(op, arrays, {}, local.state.run(op.kernels[dtype.numpy], *arrays))
+
+
+def check_native(name: str, dtypes: Sequence[rl.dtype]) -> None:
+    """Generated code agrees with the kernel, special values included."""
+    op = POINTWISE[name]
+    for dtype in dtypes:
+        if dtype.is_floating_point:
+            with np.errstate(over="ignore"):
+                x = np.concatenate([SPECIAL, np.linspace(-4, 4, 19)]).astype(dtype.numpy)
+        else:
+            x = np.array([0, 1, 2, 5, 63, 64, 100, 127], dtype.numpy)
+        arrays = pairs(op, x)
+        if isinstance(op, Divider) and not dtype.is_floating_point:
+            arrays = [a[arrays[1] != 0] for a in arrays]
+        graph = Graph()
+        y = graph(name, *[graph.input(a) for a in arrays])
+        got = Compiled(graph.group(y), graph.values)()[y]
+        close(got, graph.values[y], 24, ones=name.startswith("logaddexp"))  # it cancels near 0
+
+
+@pytest.mark.parametrize("name", [name for name in PLAIN if "f" in POINTWISE[name].kinds])
+def test_native_code_agrees_in_float32(name: str) -> None:
+    check_native(name, [rl.float32])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLAIN)
+def test_native_code_agrees_in_all_dtypes(name: str) -> None:
+    op = POINTWISE[name]
+    check_native(name, [d for d in dtypes_of(op) if d.is_floating_point or not op.floats])
 
 
 NUMBERS = [0.0, -0.0, 1.0, -1.9, 2.5, 127.6, -129.0, 255.9, 300.0, 70000.0, -3e9, 5e9, 1e19, -1e19]

@@ -82,23 +82,25 @@ def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
 
 
 def horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """The polynomial with these coefficients, highest power first.
-
-    A long one is split into even and odd powers, which a processor computes side by side.
-    """
-    if len(coefficients) > 6:
-        rising, square = coefficients[::-1], x * x
-        even, odd = [horner(b, square, rising[k::2][::-1]) for k in (0, 1)]
-        return b.fma(odd, x, even)
+    """The polynomial with these coefficients, highest power first: exact, one step at a time."""
     y = b.constant(coefficients[0], x.kind)
     for c in coefficients[1:]:
         y = b.fma(y, x, c)
     return y
 
 
+def even_odd(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
+    """The same as an even and an odd polynomial, which a processor computes side by side."""
+    if len(coefficients) <= 6:
+        return horner(b, x, coefficients)
+    rising, square = coefficients[::-1], x * x
+    even, odd = [even_odd(b, square, rising[k::2][::-1]) for k in (0, 1)]
+    return b.fma(odd, x, even)
+
+
 def polynomial(b: Builder, table: Mapping[str, Sequence[float]], x: Value) -> Value:
     """A polynomial of ``coefficients.py``."""
-    return horner(b, x, table[x.kind])
+    return even_odd(b, x, table[x.kind])
 
 
 def rational(b: Builder, table: tuple[Sequence[float], Sequence[float]], x: Value) -> Value:

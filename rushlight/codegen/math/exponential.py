@@ -90,9 +90,13 @@ def expm1(b: Builder, x: Value) -> Value:
 
 @expansion
 def sigmoid(b: Builder, x: Value) -> Value:
-    """1 / (1 + e⁻ˣ)."""
-    t = exp(b, -absolute(b, x))
-    return b.where(x < 0, t, b.constant(1, x.kind)) / (t + 1)
+    """1 / (1 + e⁻ˣ); below 0, t / (1 + t) with t = eˣ = 2ⁿ (1 + p) 2ⁿ."""
+    scale, r = reduce_exp(b, clamp(b, -absolute(b, x), LIMITS[x.kind][0], 0.0))
+    p = exp_minus_one(b, r)
+    t = b.fma(p, scale, scale) * scale
+    negative = x < 0
+    quotient = b.where(negative, scale, 1) / (t + 1)
+    return b.where(negative, b.fma(p, quotient, quotient) * scale, quotient)
 
 
 SATURATION = {"f32": 10.0, "f64": 20.0}

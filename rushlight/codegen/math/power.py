@@ -10,8 +10,8 @@ from rushlight.codegen.math.base import (
     absolute,
     add_pairs,
     clamp,
+    even_odd,
     expansion,
-    horner,
     multiply_pairs,
     polynomial,
     power_of_two,
@@ -67,12 +67,12 @@ def single_power(b: Builder, a: Value, y: Value) -> tuple[Value, Value]:
     f = m.cast("f64") - 1
     s = f / (f + 2)
     z = s * s
-    log = f + s * b.fma(z, horner(b, z, ATANH["f64"][3:]), -f)
+    log = f + s * b.fma(z, even_odd(b, z, ATANH["f64"][3:]), -f)
     log = b.fma(m_exponent.cast("f64"), LN2["f64"][0], log)
     log = b.where(a.eq(0), -INFINITY, b.where(a < INFINITY, log, a.cast("f64")))
     t = y.cast("f64") * log
     scale, r = reduce_exp(b, clamp(b, t, -746.0, 710.0))
-    e = b.fma(r * r, horner(b, r, EXP["f64"][5:]), r)
+    e = b.fma(r * r, even_odd(b, r, EXP["f64"][5:]), r)
     return (b.fma(e, scale, scale) * scale).cast("f32"), t.cast("f32")
 
 

@@ -74,10 +74,10 @@ def texts(constants: tuple[Any, ...]) -> Iterator[str]:
 
 @functools.cache
 def names_in(cls: type) -> frozenset[str]:
-    """The names in the methods of one class of a library, a little more than they read."""
+    """The attributes that the methods of one class of a library may read."""
     functions = [getattr(f, "__func__", f) for f in vars(cls).values()]
-    codes = [f.__code__ for f in functions if isinstance(f, FunctionType)]
-    return frozenset([name for code in codes for part in nested(code) for name in part.co_names])
+    found = [reads(f.__code__).attributes for f in functions if isinstance(f, FunctionType)]
+    return frozenset().union(*found)
 
 
 def is_users_file(file: str) -> bool:

@@ -313,6 +313,27 @@ def test_attributes_that_no_code_reads_do_not_matter():
     ]
 
 
+def test_an_owner_that_goes_on_counting():
+    class Trainer:
+        def __init__(self):
+            self.net, self.history, self.epoch, self.best = Net(), [], 0, None
+
+        def step(self, x):
+            return self.net(x).sum()
+
+        def fit(self):
+            for self.epoch in range(2):
+                self.history.append(self.step(rl.ones(2, 3)).item())
+            self.best = min(self.history)
+
+    trainer = Trainer()
+    guards = Guards(trainer.step)
+    trainer.fit()
+    unmoved(guards)
+    trainer.net = Net()
+    broken(guards, "self.net was a Net, is another Net")
+
+
 def test_code_that_reads_attributes_by_computed_names():
     net = Net()
     guards = Guards(lambda x: getattr(net, "se" + x))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +18,8 @@ import numpy as np
 from rushlight.autograd.modes import quiet_context
 from rushlight.graph.ir import Graph
 from rushlight.passes import pipeline
-from rushlight.passes.order import plan
 from rushlight.runtime.arena import Arena
-from rushlight.runtime.cache import object_code
+from rushlight.runtime.cache import is_kept, object_code
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Program, build, errors_of
 from rushlight.runtime.threads import pool, symbols
@@ -112,15 +112,21 @@ def driver() -> tuple[Any, Any]:
 
 
 class Executable:
-    """A graph, compiled. ``run`` takes and returns arrays, and writes to what the graph writes to."""
+    """A compiled graph. ``run`` takes and returns arrays, and writes where the graph does."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = pipeline.run(graph)
-        self.plan = plan(self.graph)
+        self.seconds: dict[str, float] = {}  # what each phase of compiling took
+        self.graph, self.plan = pipeline.lower(graph, self.seconds)
+        begin = time.perf_counter()
         self.program = build(self.graph, self.plan, target().vector_bytes)
+        lowered = time.perf_counter()
         self.library = None
+        self.was_kept = True  # whether the object code was on disk
         if self.program.kernels:
-            self.library = load([object_code(self.program.text)])
+            text = self.program.text
+            self.was_kept = is_kept(text)
+            self.library = load([object_code(text)])
+        self.seconds |= {"loops": lowered - begin, "LLVM": time.perf_counter() - lowered}
         self.idle: list[Binding] = []
         self.lock = threading.Lock()
 
@@ -209,6 +215,20 @@ class Binding:
         self.error_at = self.error.ctypes.data
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
+        results = self.begin(inputs, captured)
+        if self.parallel:
+            pool().begin()
+        try:
+            for part in self.parts:
+                self.execute(part)
+        finally:
+            if self.parallel:
+                pool().end()
+        self.end()
+        return results
+
+    def begin(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
+        """Makes the outputs, and writes down where everything is."""
         self.take(inputs, captured)
         results = []
         for i in self.outputs:
@@ -217,32 +237,30 @@ class Binding:
             self.addresses[i] = array.__array_interface__["data"][0]
             results.append(array)
         self.addresses.take(self.which, out=self.table)
+        return results
+
+    def execute(self, part: Any) -> None:
+        """Runs a library call, or some native steps: (the first, how many)."""
         threads = pool()
-        run, _ = driver()
-        if self.parallel:
-            threads.begin()
-        try:
-            for part in self.parts:
-                if isinstance(part, Library):
-                    if self.parallel:
-                        threads.pause()
-                    try:
-                        part.run()
-                    finally:
-                        if self.parallel:
-                            threads.resume()
-                else:
-                    begin, count = part
-                    at = self.first + begin * STEP * 8
-                    done = run(at, count, threads.address, self.error_at)
-                    if done != count:
-                        self.fail(begin + done)
-        finally:
+        if isinstance(part, Library):
             if self.parallel:
-                threads.end()
+                threads.pause()
+            try:
+                part.run()
+            finally:
+                if self.parallel:
+                    threads.resume()
+        else:
+            begin, count = part
+            run, _ = driver()
+            done = run(self.first + begin * STEP * 8, count, threads.address, self.error_at)
+            if done != count:
+                self.fail(begin + done)
+
+    def end(self) -> None:
+        """Gives what was written to copies on to where it belongs."""
         for array, own in self.copied:
             array[...] = own
-        return results
 
     def take(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> None:
         """Arrays of outside: their addresses; those with odd strides are copied, there and back."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ def specialize(
     guards = Guards(function, arguments.objects)
     trace = Trace()
     cell = list(arguments.lifted)
+    begin = time.perf_counter()
     traced = Traced(trace, arguments)
     try:
         trace.call(traced.follow, function, cell, lifted)
@@ -49,7 +51,10 @@ def specialize(
         guards.restore(guards.changes())
         trace.restore()
     guards.release(changes)
-    return made if only_graph else Specialization(traced, made, guards, cell)
+    if only_graph:
+        return made
+    seconds = time.perf_counter() - begin
+    return Specialization(traced, made, guards, cell, seconds)
 
 
 class Traced:
@@ -155,8 +160,11 @@ def reachable(edges: Sequence[Any]) -> list[Tensor] | None:
 class Specialization:
     """The programs of a traced function, and the conditions under which they are right."""
 
-    def __init__(self, traced: Traced, graph: Graph, guards: Guards, cell: list[float]) -> None:
+    def __init__(
+        self, traced: Traced, graph: Graph, guards: Guards, cell: list[float], seconds: float
+    ) -> None:
         trace = traced.trace
+        self.seconds = seconds  # that the trace took
         self.graph, self.guards, self.cell = graph, guards, cell
         self.returned, self.rebuild = traced.returned, traced.rebuild
         self.captures = trace.captures
@@ -277,8 +285,11 @@ class Call:
         self.kept: list[Any] = []
 
     def run(self) -> list[Tensor]:
+        return self.take(self.made.forward.run(self.inputs, self.captured))
+
+    def take(self, arrays: list[ndarray]) -> list[Tensor]:
+        """The results among the outputs of the forward program; others are for later."""
         made = self.made
-        arrays = made.forward.run(self.inputs, self.captured)
         end = len(arrays) - made.kept.count(None)
         saved = iter(arrays[end:])
         self.kept = [next(saved) if place is None else self.inputs[place] for place in made.kept]

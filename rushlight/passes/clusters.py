@@ -111,6 +111,7 @@ class Fit(NamedTuple):
     inputs: list[list[Place | None]]  # for each place of the node, those of its inputs
     full: Axes | None = None
     folds: Axes | None = None
+    widths: tuple[int, ...] | None = None
 
 
 class Cluster:
@@ -127,6 +128,7 @@ class Cluster:
         self.outputs: list[Node] = []
         self.full_axes: Axes = ()
         self.fold_axes: Axes | None = None
+        self.widths: tuple[int, ...] | None = None  # the sizes that folds go over, the same for all
         self.reads: dict[Node, list[Place | None]] = {}
 
     @property
@@ -182,6 +184,9 @@ class Cluster:
         if self.alone or len(places) > 1 or node.inputs[0] is None:
             return None
         shape = node.inputs[0].type.shape
+        widths = tuple([shape[d] for d in dims])
+        if self.widths not in (None, widths):
+            return None
         (place,) = places
         full = self.fold_place(node, place, shape, dims)
         if full is None:
@@ -194,7 +199,7 @@ class Cluster:
         again = len(self.full) == len(axes)  # the row is gone through after the fold
         if not (self.may_repeat_row(axes, columns) if again else not self.updates):
             return None
-        return Fit([fold_inputs(node, full, shape, dims)], axes, columns)
+        return Fit([fold_inputs(node, full, shape, dims)], axes, columns, widths)
 
     def fold_place(
         self, node: Node, place: Place, shape: Sequence[int], dims: tuple[int, ...]
@@ -269,7 +274,7 @@ class Cluster:
         self.nodes.append(node)
         self.reads.pop(node, None)
         if fit.full is not None:
-            self.full_axes, self.fold_axes = fit.full, fit.folds
+            self.full_axes, self.fold_axes, self.widths = fit.full, fit.folds, fit.widths
         for places in fit.inputs:
             for n, place in zip(node.inputs, places, strict=True):
                 if n is not None:

@@ -290,7 +290,8 @@ class Fusion:
         if full is None:  # folds that are not over whole rows
             return Fit([[None if n is None else opaque(n.type.shape) for n in node.inputs]])
         columns = tuple(atoms([axis for d in dims for axis in full[d] or ()]))
-        return Fit([fold_inputs(node, full, shape, dims)], flat(full), columns)
+        widths = tuple([shape[d] for d in dims])
+        return Fit([fold_inputs(node, full, shape, dims)], flat(full), columns, widths)
 
 
 def fuse(graph: Graph) -> list[Step]:

@@ -6,6 +6,7 @@ What the words become is in :mod:`rushlight.kernels.distributions`.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 DEFAULT_SEED = 67280421310721
 
 _LENGTH = 624  # words of state
+_FEW = 64  # numbers that NumPy draws as soon as native code
+_PATIENCE = 1 << 20  # numbers that NumPy draws in the time in which native code is loaded
 
 # The bytes of PyTorch's own state, by which either library can continue the other's stream.
 _STATE = np.dtype(
@@ -31,6 +34,10 @@ _STATE = np.dtype(
 )
 
 
+# (bits, what, count, dtype, numbers…) -> the samples, or None if it knows no such ones.
+NativeDraw = Callable[..., "np.ndarray | None"]
+
+
 class Twister:
     """NumPy's Mersenne Twister, seeded in the standard way."""
 
@@ -40,6 +47,32 @@ class Twister:
         self.bits = np.random.MT19937()
         self.bulk = np.random.Generator(self.bits)
         np.random.RandomState(self.bits).seed(seed % 2**32)  # the only door to that seeding
+
+
+class Native:
+    """Native functions for large draws, loaded once enough was drawn to be worth the wait.
+
+    They give the samples that NumPy's functions give here, from the same words. ``load`` finds
+    them; the package sets it, since they are made in layers above this one.
+    """
+
+    __slots__ = ("drawn", "found", "load")
+
+    def __init__(self) -> None:
+        self.load: Callable[[], NativeDraw | None] = lambda: None
+        self.found: NativeDraw | None = None
+        self.drawn = 0
+
+    def wanted(self, count: int) -> NativeDraw | None:
+        """The functions, if there are any, for someone who wants ``count`` more numbers."""
+        if self.drawn < _PATIENCE:
+            self.drawn += count
+            if self.drawn >= _PATIENCE:
+                self.found = self.load()
+        return self.found
+
+
+native = Native()
 
 
 class Generator:
@@ -158,14 +191,25 @@ class Generator:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.device, self.get_state())
 
+    def native(self, what: str, count: int, dtype: Any, *numbers: float) -> np.ndarray | None:
+        """Samples by native code; None if there is none for them, or they are few."""
+        draw = native.wanted(count) if count >= _FEW else None
+        return draw and draw(self.twister.bits, what, count, np.dtype(dtype), *numbers)
+
     def words(self, count: int) -> np.ndarray:
         """The next ``count`` words, as uint32."""
+        words = self.native("words", count, np.uint32)
+        if words is not None:
+            return words
         if count < 1 << 14:  # the raw call starts sooner, the bulk call runs faster
             return self.twister.bits.random_raw(count).astype(np.uint32)
         return self.twister.bulk.integers(0, 1 << 32, count, np.uint32)
 
     def long_words(self, count: int) -> np.ndarray:
         """The next ``count`` pairs of words, as uint64; the first word is the high half."""
+        words = self.native("words", count, np.uint64)
+        if words is not None:
+            return words
         if count < 1 << 13:
             words = self.twister.bits.random_raw(2 * count)
             return words[0::2] << np.uint64(32) | words[1::2]
@@ -173,6 +217,9 @@ class Generator:
 
     def fractions(self, count: int, dtype: Any) -> np.ndarray:
         """The next ``count`` numbers in [0, 1): 24 bits each as float32, 53 as float64."""
+        fractions = self.native("uniform", count, dtype, 0.0, 1.0)
+        if fractions is not None:
+            return fractions
         if dtype == np.float32:
             words = self.words(count)
             words &= np.uint32((1 << 24) - 1)

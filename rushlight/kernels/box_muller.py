@@ -2,7 +2,10 @@
 
 PyTorch's AVX2 kernel computes it in float32 with the polynomials of the Cephes library. They are
 followed here step by step, so that the samples are the same on every machine, and PyTorch's up to
-2 units in the last place (all but 1 in 500 are equal).
+2 units in the last place (all but 1 in 500 are equal). In float64 both call the C library.
+
+Every operation rounds in one defined way, and all are operators or ufuncs: the native code of
+:mod:`rushlight.codegen.random` is made by calling these functions with vector registers.
 """
 
 from __future__ import annotations
@@ -15,47 +18,37 @@ from numpy.typing import NDArray
 
 from .multiply_add import multiply_add
 
-Floats = NDArray[np.float32]
+Floats = NDArray[Any]  # of float32 or float64
 
 # The temporaries of one piece stay in the second-level cache.
 _PIECE = 1 << 16
 
-_OCTET = np.dtype("V32")  # eight float32 values that move as one
 
-
-def box_muller(values: NDArray[Any]) -> None:
+def box_muller(values: Floats) -> None:
     """Replace numbers from [0, 1), in blocks of 8 ``u`` and 8 ``v``, by standard normal samples.
-
-    ``sqrt(-2 log(1 - u)) * (cos, sin)(2 pi v)``
 
     >>> values = np.linspace(0, 0.9, 16)
     >>> box_muller(values)
     >>> values[3].round(4), values[11].round(4)
     (np.float64(-0.3376), np.float64(-0.5319))
     """
-    transform = _in_float32 if values.dtype == np.float32 else _in_float64
+    octet = np.dtype((np.void, 8 * values.itemsize))  # eight values that move as one
     for start in range(0, len(values), _PIECE):
-        transform(values[start : start + _PIECE])
+        octets = values[start : start + _PIECE].view(octet)
+        u, v = (octets[half::2].copy().view(values.dtype) for half in (0, 1))
+        octets[0::2], octets[1::2] = (samples.view(octet) for samples in normal_pairs(u, v))
 
 
-def _in_float64(values: NDArray[np.float64]) -> None:
-    u, v = values.reshape(-1, 2, 8).swapaxes(0, 1)
-    radius = np.sqrt(-2 * np.log(1 - u))
-    angle = 2 * math.pi * v
-    u[...] = radius * np.cos(angle)
-    v[...] = radius * np.sin(angle)
-
-
-def _in_float32(values: Floats) -> None:
-    octets = values.view(_OCTET)
-    u, v = (octets[start::2].copy().view(np.float32) for start in (0, 1))
-    radius = _log(_ONE - u)
+def normal_pairs(u: Floats, v: Floats) -> tuple[Floats, Floats]:
+    """``sqrt(-2 log(1 - u)) * (cos, sin)(2 pi v)`` of numbers from [0, 1)."""
+    single = u.dtype == np.float32
+    radius = _log(_ONE - u) if single else libm_log(_ONE - u).astype(u.dtype)
     radius *= _MINUS_TWO
-    np.sqrt(radius, out=radius)
-    cos, sin = _cos_sin(v)
+    radius = np.sqrt(radius, out=radius)
+    cos, sin = _cos_sin(v) if single else _libm_cos_sin(v)
     cos *= radius
     sin *= radius
-    octets[0::2], octets[1::2] = cos.view(_OCTET), sin.view(_OCTET)
+    return cos, sin
 
 
 def _constants(dtype: type, *values: float) -> list[NDArray[Any]]:
@@ -63,22 +56,27 @@ def _constants(dtype: type, *values: float) -> list[NDArray[Any]]:
     return [np.array(value, dtype) for value in values]
 
 
+# The C library's functions; NumPy's own differ in the last place on some processors.
+libm_log: Any = np.frompyfunc(math.log, 1, 1)
+libm_cos: Any = np.frompyfunc(math.cos, 1, 1)
+libm_sin: Any = np.frompyfunc(math.sin, 1, 1)
+
 _ONE, _HALF, _FOUR, _MINUS_TWO, _TURN = _constants(np.float32, 1, 0.5, 4, -2, 2 * math.pi)
-_QUARTER_TURN = _constants(np.float32, 1.5703125, 4.837512969970703e-4, 7.549789954891882e-8)
-_LN2_HIGH, _LN2_LOW = _constants(np.float32, 0.693359375, -2.12194440e-4)
-_SQRT_HALF_BITS = np.array(math.sqrt(0.5), np.float32).view(np.int32)
 _I1, _I2, _EXPONENT_SHIFT, _SIGN_SHIFT = _constants(np.int32, 1, 2, 23, 30)
+_SQRT_HALF_BITS = np.array(math.sqrt(0.5), np.float32).view(np.int32)
+_QUARTER_TURN = _constants(np.float32, 1.5703125, 4.837512969970703e-4, 7.549789954891882e-8)
 # Minimax coefficients, highest power first.
+_COS = _constants(np.float32, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_SIN = _constants(np.float32, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_LN2_HIGH, _LN2_LOW = _constants(np.float32, 0.693359375, -2.12194440e-4)
 _LOG = _constants(
     np.float32,
     7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
     -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
 )  # fmt: skip
-_COS = _constants(np.float32, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
-_SIN = _constants(np.float32, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 
 
-def _polynomial(coefficients: list[Floats], x: Floats) -> Floats:
+def _polynomial(coefficients: list[Any], x: Floats) -> Floats:
     """``(… (c0 x + c1) x + …) x``: there is no constant term."""
     y = x * coefficients[0]
     for c in coefficients[1:]:
@@ -103,6 +101,11 @@ def _log(x: Floats) -> Floats:
     return x
 
 
+def _libm_cos_sin(turns: Floats) -> tuple[Floats, Floats]:
+    angle = turns * (2 * math.pi)
+    return libm_cos(angle).astype(turns.dtype), libm_sin(angle).astype(turns.dtype)
+
+
 def _cos_sin(turns: Floats) -> tuple[Floats, Floats]:
     """Cosine and sine of ``2 pi turns``, from those of the distance to the nearest quarter turn."""
     quarter = (turns * _FOUR + _HALF).astype(np.int32)
@@ -123,4 +126,4 @@ def _cos_sin(turns: Floats) -> tuple[Floats, Floats]:
     sin_bits ^= exchange
     sin_bits ^= (quarter & _I2) << _SIGN_SHIFT
     cos_bits ^= (quarter + _I1 & _I2) << _SIGN_SHIFT
-    return cos, sin
+    return cos_bits.view(np.float32), sin_bits.view(np.float32)

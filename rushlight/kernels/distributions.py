@@ -17,7 +17,7 @@ import numpy as np
 
 from rushlight.generator import Generator
 
-from .box_muller import box_muller
+from .box_muller import box_muller, libm_log
 from .multiply_add import affine
 
 Array = np.ndarray
@@ -89,8 +89,11 @@ def uniform(
             f"uniform_ expects to-from <= std::numeric_limits<{name}>::max(), but found "
             f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
         )
-    wide = _computing(dtype)
-    values = generator.fractions(math.prod(shape), wide)
+    wide, size = _computing(dtype), math.prod(shape)
+    samples = generator.native("uniform", size, dtype, low, high)
+    if samples is not None:
+        return samples.reshape(shape)
+    values = generator.fractions(size, wide)
     if dtype != wide or (low, high) != (0, 1):
         start = wide.type(low)
         values = affine(values, float(wide.type(high) - start), float(start))
@@ -131,10 +134,7 @@ def normal(
     if size < 16 or not contiguous:
         values = affine(_normal_pairs(generator, size), std, mean)
     else:
-        number = _computing(dtype).type
-        values = affine(
-            _normal_blocks(generator, size, dtype), float(number(std)), float(number(mean))
-        )
+        values = _normal_blocks(generator, size, dtype, mean, std)
     return _narrowed(values, dtype).reshape(shape)
 
 
@@ -190,9 +190,12 @@ def exponential(generator: Generator, shape: Shape, dtype: Any, rate: float = 1.
             "Exponential distribution is a continuous probability distribution. dtype must be a "
             f"floating point but you specified {_NAMES[dtype][0]}"
         )
-    values = generator.fractions(math.prod(shape), _FLOAT64)
-    np.log1p(np.negative(values, out=values), out=values)
-    values *= -1 / rate
+    size = math.prod(shape)
+    values = generator.native("exponential", size, _computing(dtype), rate)
+    if values is None:
+        values = libm_log(1 - generator.fractions(size, _FLOAT64)).astype(_FLOAT64)
+        values *= 1 / rate
+        np.subtract(0.0, values, out=values)  # which makes no -0
     return _narrowed(values, dtype).reshape(shape)
 
 
@@ -255,6 +258,10 @@ def bernoulli(generator: Generator, shape: Shape, dtype: Any, p: float | Array =
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
         if dtype in _RARE:
             raise _not_implemented("bernoulli_scalar_cpu_", dtype)
+        kind = _FLOAT32 if dtype == _FLOAT32 else np.dtype(np.bool_)
+        samples = generator.native("bernoulli", size, kind, p)
+        if samples is not None:
+            return samples.astype(dtype, copy=False).reshape(shape)
         words = generator.long_words(size)
         words &= np.uint64((1 << 53) - 1)
         # words / 2**53 < p, without leaving the integers
@@ -281,6 +288,10 @@ def integers(
         return _narrowed(generator.long_words(size).view(np.int64), dtype).reshape(shape)
     first, last = _integer_bounds(dtype, operator.index(low), high)
     span = last - first + 1
+    if span < 1 << 28:
+        samples = generator.native("integers", size, np.int64, first, span)
+        if samples is not None:
+            return _narrowed(samples, dtype).reshape(shape)
     words = generator.long_words(size) if span >= 1 << 28 else generator.words(size)
     words %= span
     values = words.astype(np.int64)  # may wrap, and the sum wraps it back
@@ -323,7 +334,11 @@ def permutation(generator: Generator, n: int, dtype: Any = np.int64) -> Array:
     if dtype in (np.float16, np.float32) and n > (1 << _FLOATS[dtype][1]) + 1:
         most = "2049" if dtype == np.float16 else "2^24+1"
         raise RuntimeError(f"n cannot be greater than {most} for {_NAMES[dtype][0]} type.")
-    draw = generator.words if n < (2**32 - 1) // 20 else generator.long_words
+    short = n < (2**32 - 1) // 20
+    samples = generator.native("permutation", n, np.int64) if short else None
+    if samples is not None:
+        return _narrowed(samples, dtype)
+    draw = generator.words if short else generator.long_words
     words = draw(max(n - 1, 0))
     words %= np.arange(n, 1, -1, dtype=words.dtype)
     places = np.arange(n)
@@ -411,8 +426,10 @@ def _normal_pairs(generator: Generator, size: int) -> Array:
     return np.concatenate((spare, samples))[:size]
 
 
-def _normal_blocks(generator: Generator, size: int, dtype: np.dtype) -> Array:
-    """Standard normal samples by blocks of 16.
+def _normal_blocks(
+    generator: Generator, size: int, dtype: np.dtype, mean: float, std: float
+) -> Array:
+    """Normal samples by blocks of 16.
 
     Behind the last full block, 16 fresh samples replace the last 16 of all. The words of the
     incomplete block are drawn all the same, but not for the 16-bit types.
@@ -420,6 +437,10 @@ def _normal_blocks(generator: Generator, size: int, dtype: np.dtype) -> Array:
     wide = _computing(dtype)
     rest = size % 16
     unused = rest if dtype == wide else 0
+    if unused == rest:
+        samples = generator.native("normal", size, wide, mean, std)
+        if samples is not None:
+            return samples
     values = generator.fractions(size - rest + unused + (16 if rest else 0), wide)
     if unused:
         values[-16 - rest : -rest] = values[-16:].copy()
@@ -427,7 +448,7 @@ def _normal_blocks(generator: Generator, size: int, dtype: np.dtype) -> Array:
     box_muller(values)
     if rest:
         values[size - 16 : size] = values[-16:].copy()
-    return values[:size]
+    return affine(values[:size], float(wide.type(std)), float(wide.type(mean)))
 
 
 def _swap_in_turn(places: Array) -> Array:

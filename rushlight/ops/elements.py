@@ -152,6 +152,15 @@ def only(b: Any, value: Any, position: Any) -> Any:
     return b.where(position.cast("i64").eq(0), value, b.constant(0, value.kind))
 
 
+def looked_up(b: Any, x: Any, index: Index) -> Any:
+    """``x[index]``; checks of positions in dimensions of size 1 are kept, too."""
+    value = x[index]
+    for j, n in zip(index, x.shape, strict=True):
+        if n == 1 and not isinstance(j, int) and j.op == "checked":
+            value = only(b, value, j)
+    return value
+
+
 def seen_along(b: Any, j: Any, places: range) -> tuple[list[Any], Any]:
     """Whether position ``j`` is one of ``places``, as conditions, and which one it is."""
     place = b.position(j) - places.start

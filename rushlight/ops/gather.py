@@ -11,7 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels.indices import along, check_bounds, first_outside, places
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
-from rushlight.ops.elements import Refusal, only, refusal, replaced, unflat
+from rushlight.ops.elements import Refusal, looked_up, only, refusal, replaced, unflat
 from rushlight.ops.indexing import at
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -86,7 +86,9 @@ class Gather(Op):
     def at(self, b, i, x, index, *, dim):
         size = x.shape[dim] if x.ndim else 1
         place = b.checked(index[i], size, refusal(RuntimeError, dim, size))
-        return x[replaced(i or (0,), (dim,), (place,))] if x.ndim else only(b, x[()], place)
+        if not x.ndim:
+            return only(b, x[()], place)
+        return looked_up(b, x, replaced(i or (0,), (dim,), (place,)))
 
     def vjp(self, g, _y, _x, index, *, dim):
         return g.new_zeros(_x.shape).scatter_add_(dim, index, g), None
@@ -199,7 +201,8 @@ class Take(Op):
     def at(self, b, i, x, index):
         size = prod(x.shape)
         place = b.wrapped(index[i], size, out_of_reach(size))
-        return x[unflat(place, x.shape)] if x.ndim else only(b, x[()], place)
+        value = x[unflat(place, x.shape)]
+        return only(b, value, place) if size == 1 else value
 
     def vjp(self, g, _y, _x, index):
         return g.new_zeros(_x.shape).put_(index, g, accumulate=True), None
@@ -269,7 +272,7 @@ class IndexSelect(Op):
         if not x.ndim:
             return only(b, x[()], b.checked(index[(0,) * index.ndim], 1, wrong))
         place = b.checked(index[(i[dim],) if index.ndim else ()], size, wrong)
-        return x[replaced(i, (dim,), (place,))]
+        return looked_up(b, x, replaced(i, (dim,), (place,)))
 
     def vjp(self, g, _y, _x, index, *, dim):
         return g.new_zeros(_x.shape).index_add_(dim, index, g), None
@@ -332,7 +335,8 @@ class Embedding(Op):
 
     def at(self, b, i, weight, indices, *, padding, by_frequency):
         wrong = refusal(IndexError, 0, weight.shape[0], "index out of range in self: ")
-        return weight[b.checked(indices[i[:-1]], weight.shape[0], wrong), i[-1]]
+        row = b.checked(indices[i[:-1]], weight.shape[0], wrong)
+        return looked_up(b, weight, (row, i[-1]))
 
     def vjp(self, g, _y, _weight, indices, *, padding, by_frequency):
         count, width = _weight.shape
@@ -409,4 +413,7 @@ class OneHot(Op):
         return y
 
     def at(self, b, i, x, *, num_classes):
-        return b.checked(x[i[:-1]], num_classes, NoClass(num_classes)).eq(i[-1])
+        label = b.checked(x[i[:-1]], num_classes, NoClass(num_classes))
+        return label.cast("i64").eq(
+            b.position(i[-1]).cast("i64")
+        )  # of one class, too, it is checked

@@ -82,7 +82,8 @@ def resampled_along(x: Tensor, dim: int, m: Map, transposed: bool) -> Tensor:
         return x.index_select(dim, literal(elements.reshape(-1)))
     layout = (False,) * dim + (True,)
     picked = registry["index"].apply((x, literal(elements)), {"layout": layout})
-    return (picked * literal(weights.reshape(*weights.shape, *[1] * (x.ndim - dim - 1)))).sum(dim + 1)
+    share = literal(weights.reshape(*weights.shape, *[1] * (x.ndim - dim - 1)))
+    return (picked * share).sum(dim + 1)
 
 
 def resized(name: str, x: Tensor, size: Any, scale: Any) -> tuple[list[int], list[float | None]]:

@@ -12,7 +12,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.kernels import pooling as kernels
-from rushlight.kernels.indices import first_outside, within
+from rushlight.kernels.indices import first_outside
 from rushlight.kernels.pooling import Window, Windows
 from rushlight.ops.base import Op, all_parameters, composite, need_tensor, registry
 from rushlight.ops.elements import Refusal, same, unflat, wide
@@ -172,8 +172,9 @@ class PlanePut(Op):
         return (input, index), {"plane": plane, "once": once}
 
     def eager(self, y, index, *, plane, once):
-        if not within(index, math.prod(plane)):
-            raise no_place(plane)(first_outside(index, 0, math.prod(plane)))
+        wrong = first_outside(index, 0, math.prod(plane))
+        if wrong is not None:
+            raise no_place(plane)(wrong)
         if once or y.dtype not in dtypes.HALF:
             return kernels.put(y, index, plane, once)
         return kernels.put(y.astype(np.float32), index, plane, once).astype(y.dtype)
@@ -207,7 +208,7 @@ class PlanePick(Op):
     def at(self, b, i, x, index, *, rank):
         plane = x.shape[x.ndim - rank :]
         place = b.checked(index[i], math.prod(plane), no_place(plane))
-        return x[(*i[: len(i) - rank], *unflat(place, plane))]
+        return x[[*i[: len(i) - rank], *unflat(place, plane)]]
 
     def vjp(self, g, _y, _x, index, *, rank):
         return plane_put(g, index, tuple(_x.shape[len(_x.shape) - rank :]), False), None

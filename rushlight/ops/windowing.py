@@ -130,7 +130,7 @@ def first_largest(
 
     def element(*ks: Any) -> tuple[Any, Any]:
         there = position(*ks)
-        return wide(x[(*lead, *there)]), b.position(flat(there, plane))
+        return wide(x[[*lead, *there]]), b.position(flat(there, plane))
 
     best = b.fold("max", sizes, lambda *ks: element(*ks)[0])
     place = b.fold("argmax", sizes, element)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rushlight.dtypes import COMPLEX
-from rushlight.graph.ir import ITEM, Node
+from rushlight.graph.ir import CONSTANT, ITEM, Node
 from rushlight.ops.base import Op
+from rushlight.ops.families import Elementwise
 from rushlight.ops.views import View
 from rushlight.passes.spaces import (
     Axes,
@@ -34,7 +35,6 @@ MOST_COLUMNS = 1 << 20  # elements of a row that is gone through more than once
 FEW_ROWS, FEW_ELEMENTS = 4, 32768  # too few rows to share, unless all is small
 FAR = 32  # nodes that are looked through for a fold
 LIGHT_WORK = 6  # operations that are cheaper than to store and load their result
-
 
 FREE = frozenset(
     ("cast", "expand", "permute", "transpose", "view", "squeeze", "unsqueeze", "clone")
@@ -79,6 +79,8 @@ def is_library(node: Node) -> bool:
         return False
     if op.library or op.dynamic or (op.at is None and op.scatter is None and op.scan is None):
         return True
+    if op.emit is None and isinstance(op, Elementwise):
+        return True
     kinds = [*types(node), *[t for n in node.inputs if n is not None for t in types(n)]]
     return any([t.dtype.category == COMPLEX for t in kinds]) or not aligned(node)
 
@@ -106,11 +108,14 @@ def folded_dims(node: Node) -> tuple[int, ...] | None:
 
 
 class Fit(NamedTuple):
-    """How a node is computed inside a cluster: where its inputs are read, and what it folds."""
+    """How a node is computed inside a cluster: where its inputs are read, and what is folded.
+
+    Columns (``folds``) without ``full`` axes mean that a fold over them is still to come.
+    """
 
     inputs: list[list[Place | None]]  # for each place of the node, those of its inputs
-    full: Axes | None = None
     folds: Axes | None = None
+    full: Axes | None = None
     widths: tuple[int, ...] | None = None
 
 
@@ -158,11 +163,11 @@ class Cluster:
             dims = folded_dims(node)
             if dims:
                 return self.fit_fold(node, known, dims)
-            size = types(node)[0].size
-            if size == 1 and weight(node) and total(self.full) > 1:
+            if types(node)[0].size == 1 and weight(node) and total(self.full) > 1:
                 return None
             if effort > LIGHT_WORK and (len(known) > 1 or self.repeats(node, known[0])):
-                return None
+                folds = self.columns_beside(node, known)
+                return None if folds is None else Fit([pulled(node, known[0])], folds)
         return Fit([pulled(node, place) for place in known])
 
     def has_room(self, node: Node) -> bool:
@@ -175,9 +180,7 @@ class Cluster:
         axes = flat(place)
         if axes is None:
             return not self.alone
-        if axes == self.rows or total(self.full) <= types(node)[0].size:
-            return False
-        return not self.awaits(node, axes, self.full)
+        return axes != self.rows and total(self.full) > types(node)[0].size
 
     def fit_fold(self, node: Node, places: list[Place], dims: tuple[int, ...]) -> Fit | None:
         """A fold fits if its rows are those of the cluster, and its columns too."""
@@ -199,7 +202,7 @@ class Cluster:
         again = len(self.full) == len(axes)  # the row is gone through after the fold
         if not (self.may_repeat_row(axes, columns) if again else not self.updates):
             return None
-        return Fit([fold_inputs(node, full, shape, dims)], axes, columns, widths)
+        return Fit([fold_inputs(node, full, shape, dims)], columns, axes, widths)
 
     def fold_place(
         self, node: Node, place: Place, shape: Sequence[int], dims: tuple[int, ...]
@@ -238,32 +241,32 @@ class Cluster:
         small = width == 1 or everything <= FEW_ELEMENTS
         return width <= MOST_COLUMNS and (rows >= FEW_ROWS or small)
 
-    def can_store(self, node: Node, places: Sequence[Place | None], fit: Fit) -> bool:
-        """Whether a node that is computed here can also be an output."""
+    def stored(self, node: Node, places: Sequence[Place | None], fit: Fit) -> Fit | None:
+        """The fit of a node that is to be an output too; None if it cannot be one here."""
         if self.alone or len(places) != 1 or places[0] is None:
-            return False
+            return None
         axes = flat(places[0])
         full = self.full if fit.full is None else tuple(atoms(fit.full))
         folds = self.folds if fit.folds is None else tuple(atoms(fit.folds))
-        rows = tuple([axis for axis in full if axis not in folds])
-        if axes == rows:
-            return True
+        if axes == tuple([axis for axis in full if axis not in folds]):
+            return fit
         if axes == full:
-            return self.may_repeat_row(full, folds)
-        return axes is not None and self.awaits(node, axes, full)
+            return fit if self.may_repeat_row(full, folds) else None
+        columns = self.columns_beside(node, places)
+        return None if columns is None else fit._replace(folds=columns)
 
-    def awaits(self, node: Node, axes: Axes, full: Axes) -> bool:
-        """Whether ``axes`` are to be rows, for a fold below ``node`` goes over the other axes."""
+    def columns_beside(self, node: Node, places: Sequence[Place | None]) -> Axes | None:
+        """The axes over which a fold below ``node`` will go, so that its place will be rows."""
+        axes = flat(places[0]) if len(places) == 1 and places[0] is not None else None
+        if axes is None or self.folds or self.alone or node in self.refused:
+            return None
+        full = self.full
         columns = tuple([axis for axis in full if axis not in axes])
-        if self.folds or axes != tuple([axis for axis in full if axis not in columns]):
-            return False
-        if node in self.refused or not self.may_repeat_row(full, columns):
-            return False
-        if not is_of_fold(node, total(full)):
-            return False
-        self.fold_axes = columns
-        self.awaited.append(node)
-        return True
+        if axes != tuple([axis for axis in full if axis not in columns]):
+            return None
+        if not self.may_repeat_row(full, columns) or not is_of_fold(node, total(full)):
+            return None
+        return columns
 
     @property
     def disappointed(self) -> bool:
@@ -275,12 +278,17 @@ class Cluster:
         self.reads.pop(node, None)
         if fit.full is not None:
             self.full_axes, self.fold_axes, self.widths = fit.full, fit.folds, fit.widths
+        elif fit.folds is not None:
+            self.fold_axes = fit.folds
+            self.awaited.append(node)
         for places in fit.inputs:
             for n, place in zip(node.inputs, places, strict=True):
                 if n is not None:
                     self.read(n, place)
 
     def read(self, node: Node, place: Place | None) -> None:
+        if node.op is CONSTANT and node.type.size == 1:
+            return  # part of the code, not of memory
         places = self.reads.setdefault(node, [])
         if place is None or not any([p is not None and same(p, place) for p in places]):
             places.append(place)

@@ -79,7 +79,7 @@ class Fusion:
     """The clusters of a graph, and which of them need which node."""
 
     def __init__(self, graph: Graph, refused: frozenset[Node] = frozenset()) -> None:
-        self.refused = refused  # outputs of rows for which no fold was found
+        self.refused = refused  # nodes of rows for which no fold was found
         self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
         self.number = {node: i for i, node in enumerate(self.nodes)}
         self.roots = set(graph.roots)
@@ -183,7 +183,8 @@ class Fusion:
         while isinstance(below.op, View) and self.uses.get(below, 0) == 1:
             (below,) = below.inputs
         base = below.inputs[0] if below.op is ITEM else below
-        return is_leaf(base) or base in self.library or self.uses.get(below, 0) > 1
+        stored = below in self.roots or self.uses.get(below, 0) > 1
+        return stored or is_leaf(base) or base in self.library
 
     def place_alias(self, node: Node) -> None:
         users = self.users[node]
@@ -201,33 +202,26 @@ class Fusion:
         users = self.readers(results)
         effort = self.work[node][0]
         fits = [cluster.fit(node, self.places(cluster, results), effort) for cluster in users]
-        stored = [n for n in results if n in self.roots]
-        if not stored and fits and all(fits) and self.may_copy(node, users):
+        wanted = [n for n in results if n in self.roots]
+        if not wanted and fits and all(fits) and self.may_copy(node, users):
             for cluster, fit in zip(users, fits, strict=True):
                 assert fit is not None
                 self.settle(node, results, cluster, fit)
-            return
-        stored = [n for n in results if n in self.roots or n in self.users]
-        if fits and fits[0] is not None and self.can_host(users[0], node, results, fits[0]):
-            needed = [n for n in stored if n in self.roots or len(self.users[n]) > 1]
-            others = [n for n in stored if users[0] not in self.users.get(n, ())]
-            users[0].outputs.extend(dict.fromkeys([*needed, *others]))
-            users[0].updates |= node in self.written
-            self.settle(node, results, users[0], fits[0])
-        else:
-            self.begin_group(node, results, stored)
+        elif not fits or fits[0] is None or not self.host(users[0], node, results, fits[0]):
+            self.begin_group(node, results)
 
-    def can_host(self, host: Cluster, node: Node, results: Sequence[Node], fit: Fit) -> bool:
-        """Whether a cluster can compute a node and store those of its results others need."""
-        for n in results:
-            if n not in host.reads:
-                alike = [m for m in results if m in host.reads and m.type.shape == n.type.shape]
-                if (n in self.roots or n in self.users) and not alike:
-                    return False
-            elif (n in self.roots or len(self.users[n]) > 1) and not host.can_store(
-                node, host.reads[n], fit
-            ):
-                return False
+    def host(self, first: Cluster, node: Node, results: Sequence[Node], fit: Fit | None) -> bool:
+        """Lets the first user of a node store what others need of it; False if it cannot."""
+        others = [n for n in results if n in self.roots or self.users[n] != [first]]
+        for n in others:
+            alike = [m for m in results if m in first.reads and m.type.shape == n.type.shape]
+            read = n if n in first.reads else alike[0] if alike else None
+            fit = first.stored(node, first.reads[read], fit) if read and fit else None
+        if fit is None:
+            return False
+        first.outputs.extend(others)
+        first.updates |= node in self.written
+        self.settle(node, results, first, fit)
         return True
 
     def readers(self, results: Iterable[Node]) -> list[Cluster]:
@@ -236,16 +230,14 @@ class Fusion:
         return sorted(found, key=lambda cluster: cluster.position)
 
     def places(self, cluster: Cluster, results: Sequence[Node]) -> list[Place | None]:
-        """Where a cluster reads the results of a node; those of full shape decide."""
-        found = [cluster.reads[n] for n in results if n in cluster.reads]
-        rank = max([n.type.size for n in results if n in cluster.reads], default=0)
-        chosen: list[Place | None] = []
-        for n in results:
-            if n in cluster.reads and n.type.size == rank:
-                for place in cluster.reads[n]:
-                    if place is None or not any([p is not None and same(p, place) for p in chosen]):
-                        chosen.append(place)
-        return chosen if found else []
+        """Where a cluster reads the results of a node; the largest ones decide."""
+        read = [n for n in results if n in cluster.reads]
+        largest = max([n.type.size for n in read])
+        found: list[Place | None] = []
+        for place in [p for n in read if n.type.size == largest for p in cluster.reads[n]]:
+            if place is None or not any([p is not None and same(p, place) for p in found]):
+                found.append(place)
+        return found
 
     def may_copy(self, node: Node, users: Sequence[Cluster]) -> bool:
         """Whether computing a node in each of its users beats storing and loading it.
@@ -264,9 +256,9 @@ class Fusion:
                     cluster.reads.pop(n, None)
         self.join(node, cluster, fit)
 
-    def begin_group(self, node: Node, results: Sequence[Node], stored: Sequence[Node]) -> None:
+    def begin_group(self, node: Node, results: Sequence[Node]) -> None:
         cluster = self.begin(self.number[node])
-        cluster.outputs.extend(stored)
+        cluster.outputs.extend(results)
         cluster.updates = node in self.written
         op, shape = node.op, types(node)[0].shape
         place = axes_of(shape)
@@ -291,7 +283,7 @@ class Fusion:
             return Fit([[None if n is None else opaque(n.type.shape) for n in node.inputs]])
         columns = tuple(atoms([axis for d in dims for axis in full[d] or ()]))
         widths = tuple([shape[d] for d in dims])
-        return Fit([fold_inputs(node, full, shape, dims)], flat(full), columns, widths)
+        return Fit([fold_inputs(node, full, shape, dims)], columns, flat(full), widths)
 
 
 def fuse(graph: Graph) -> list[Step]:

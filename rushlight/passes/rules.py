@@ -31,6 +31,7 @@ reciprocal, rsqrt, sqrt, square, relu = map(
 maximum, minimum, at_least, at_most = map(
     operation, ("maximum", "minimum", "clamp_min", "clamp_max")
 )
+amax, amin = map(operation, ("amax", "amin"))
 logical_not, bitwise_not, neg = map(operation, ("logical_not", "bitwise_not", "neg"))
 
 
@@ -154,7 +155,7 @@ def folds(x: Any, d: Any, size: Sequence[int]) -> tuple[list[int], int] | None:
 def folded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
     """``expand(x, s)`` of which the dims ``d``, all repetitions, are left out (or of size 1)."""
     found = folds(x, d, s)
-    if found is None or not is_floating(x):
+    if found is None or not found[1]:
         return None
     lead = len(s) - len(x.type.shape)
     own = [1] * lead + list(x.type.shape)
@@ -164,16 +165,20 @@ def folded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
 
 
 def sum_of_expanded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
-    inner = folded(x, d, k, s)
+    inner = folded(x, d, k, s) if is_floating(x) else None
     found = folds(x, d, s)
     return None if inner is None or found is None else inner * found[1]
 
 
 def sum_of_one(x: Node, d: Any, k: bool) -> Any:
-    """A sum over dimensions of size 1."""
+    return fold_of_one(x, d, k) if is_floating(x) else None
+
+
+def fold_of_one(x: Node, d: Any, k: bool) -> Any:
+    """A fold over dimensions of size 1."""
     shape = x.type.shape
     dims = range(len(shape)) if d is None else [i % len(shape) for i in d]
-    if not is_floating(x) or any([shape[i] != 1 for i in dims]):
+    if any([shape[i] != 1 for i in dims]):
         return None
     return view(x, shape=tuple([n for i, n in enumerate(shape) if k or i not in dims]))
 
@@ -242,8 +247,10 @@ MOVEMENT: tuple[Rule, ...] = (
     ),
     # One product instead of a sum of equal terms: rounded once.
     rule(total(expand(x, size=s), dim=d, keepdim=k), sum_of_expanded),
-    rule(mean(expand(x, size=s), dim=d, keepdim=k), folded),
     rule(total(x, dim=d, keepdim=k), sum_of_one),
+    rule(mean(expand(x, size=s), dim=d, keepdim=k), folded),
+    *[rule(fold(expand(x, size=s), dim=d, keepdim=k), folded) for fold in (amax, amin)],
+    *[rule(fold(x, dim=d, keepdim=k), fold_of_one) for fold in (mean, amax, amin)],
 )
 """Casts, views, and folds of what was repeated."""
 

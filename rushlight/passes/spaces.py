@@ -135,6 +135,7 @@ def permuted(place: Place, dims: Sequence[int]) -> Place:
     return tuple(found)
 
 
+BROADCAST = frozenset(("expand", "clone", "masked_fill", "tril", "triu"))
 RESHAPES = frozenset(("view", "squeeze", "unsqueeze"))
 ALONG = frozenset(("slice", "select"))
 """Ops that compute the index of the dimension ``dim`` alone."""
@@ -143,7 +144,7 @@ ALONG = frozenset(("slice", "select"))
 def pulled(node: Node, place: Place) -> list[Place | None]:
     """Where each input of ``node`` is read when the node is computed at ``place``."""
     op, attrs = node.op, node.attrs
-    if op.emit is not None or op.name in ("expand", "clone"):
+    if op.emit is not None or op.name in BROADCAST:
         shape = node.type.shape
         kinds = [None if n is None else n.type.shape for n in node.inputs]
         return [s if s is None else place if s == shape else broadcast(place, s) for s in kinds]
@@ -162,12 +163,19 @@ def pulled(node: Node, place: Place) -> list[Place | None]:
         dim = attrs["dim"] % len(first)
         rest = place[:dim] + place[dim + (len(place) == len(first)) :]
         return [rest[:dim] + opaque(first[dim : dim + 1]) + rest[dim:]]
-    if op.name == "gather" and first:
+    if op.name in ("gather", "cat") and first:
         dim = attrs["dim"] % len(first)
-        lines = zip(first, node.type.shape, place, strict=True)
-        own = [axes if n == m and d != dim else None for d, (n, m, axes) in enumerate(lines)]
-        return [broadcast(tuple(own), first), place]
+        own = [beyond(place, node.type.shape, shape, dim) for shape in shapes if shape is not None]
+        return [own[0], place] if op.name == "gather" else [*own]
     return [None if shape is None else opaque(shape) for shape in shapes]
+
+
+def beyond(place: Place, result: Sequence[int], shape: Sequence[int], dim: int) -> Place:
+    """Where an operand is read at the index of the result but for ``dim``."""
+    if len(shape) != len(result):
+        return opaque(shape)
+    lines = enumerate(zip(shape, result, place, strict=True))
+    return tuple([() if n == 1 else None if d == dim or n != m else a for d, (n, m, a) in lines])
 
 
 def beside(full: Place, shape: Sequence[int], whole: Sequence[int], folded: Iterable[int]) -> Place:

@@ -129,6 +129,10 @@ MOVES = {
     "mean of expand": lambda m, x: m(
         "mean", m("expand", m("view", x, shape=(24, 1)), size=(24, 7)), dim=(1,), keepdim=False
     ),
+    "maximum of expand": lambda m, x: m(
+        "amax", m("expand", m("view", x, shape=(24, 1)), size=(2, 24, 7)), dim=(0, 2), keepdim=True
+    ),
+    "minimum of one": lambda m, x: m("amin", m("view", x, shape=(24, 1)), dim=(-1,), keepdim=True),
     "sum of one": lambda m, x: m("sum", m("view", x, shape=(1, 24)), dim=(0,), keepdim=False),
 }
 

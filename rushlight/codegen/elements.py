@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
-from rushlight.codegen.blocks import Blocks
-from rushlight.codegen.instructions import TYPES, repeated, vector
+from rushlight.codegen.blocks import Blocks, Frame
+from rushlight.codegen.instructions import TYPES, bits_of, repeated, vector
 from rushlight.codegen.math import EXPANSIONS
 from rushlight.codegen.traverse import Free
-from rushlight.codegen.values import INDEX, RELATIONS, Builder, Loop, Value
+from rushlight.codegen.values import INDEX, RELATIONS, SIGNED, Builder, Loop, Value
 
 UNARY = frozenset(("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint"))
 
@@ -32,6 +33,7 @@ class Elements(Blocks):
         self.bases: dict[Loop, str] = {}  # the index of each open loop; of a vector's first lane
         self.lanes = 1
         self.mask: str | None = None
+        self.functions: dict[str, str] = {}  # of values that are rarely needed
 
     @abstractmethod
     def load(self, v: Value, lanes: int) -> str: ...
@@ -131,9 +133,18 @@ class Elements(Blocks):
             return args[0] if same else self.let(f"bitcast {before} {args[0]} to {after}")
         if op == "fma":
             return self.intrinsic("fma", TYPES[kind], lanes, *args)
+        if op in ("shl", "shr") and v.args[1].op == "constant":
+            return self.shifted(op, kind, lanes, args, v.args[1].data)
         if op in UNARY:
             return self.unary(op, kind, lanes, args[0])
         return self.binary(op, kind, lanes, *args)
+
+    def shifted(self, op: str, kind: str, lanes: int, args: list[str], by: int) -> str:
+        """A shift by a number, which is mostly within the width."""
+        if not 0 <= by < bits_of(kind):
+            return self.shift(op, kind, lanes, *args)
+        word = "shl" if op == "shl" else "ashr" if kind in SIGNED else "lshr"
+        return self.let(f"{word} {vector(TYPES[kind], lanes)} {args[0]}, {args[1]}")
 
     def variable(self, loop: Loop, lanes: int) -> str:
         """The index of a loop; in the last turn no lane is beyond its end."""
@@ -221,9 +232,63 @@ class Elements(Blocks):
         wanted, usual = self.get(condition, lanes), self.get(fast, lanes)
 
         def chosen() -> str:
-            return self.select(wanted, v.kind, lanes, self.get(slow, lanes), usual)
+            found = self.one_by_one(slow, lanes)
+            return self.select(wanted, v.kind, lanes, found, usual)
 
         return self.branch(self.any(wanted, lanes), vector(TYPES[v.kind], lanes), usual, chosen)
+
+    def one_by_one(self, v: Value, lanes: int) -> str:
+        """A rare value by a function of scalars, which keeps loops short; by lanes if it loads."""
+        inputs = self.frontier(v)
+        if inputs is None:
+            return self.get(v, lanes)
+        call = self.function(v, inputs)
+        if lanes == 1:
+            return self.let(call([self.get(k, 1) for k in inputs]))
+        t, scalar = vector(TYPES[v.kind], lanes), TYPES[v.kind]
+        given = [(vector(TYPES[k.kind], lanes), self.get(k, lanes)) for k in inputs]
+
+        def turn(index: str, values: list[str]) -> list[str]:
+            x = [self.let(f"extractelement {kind} {x}, i64 {index}") for kind, x in given]
+            y = self.let(call(x))
+            return [self.let(f"insertelement {t} {values[0]}, {scalar} {y}, i64 {index}")]
+
+        return self.each(0, lanes, 1, [(t, "zeroinitializer")], turn)[0]
+
+    def frontier(self, v: Value) -> list[Value] | None:
+        """The values known so far that ``v`` is made of; None if it is made of memory too."""
+        known: list[Value] = []
+        stack, seen = [v], {v}
+        while stack:
+            value = stack.pop()
+            if self.find(value) is not None:
+                known.append(value)
+            elif value.op in ("load", "fold", "var", "checked"):
+                return None
+            elif value.op != "constant":
+                operands = (self.expansion(value),) if value.op in EXPANSIONS else value.args
+                stack.extend([a for a in operands if a not in seen])
+                seen.update(operands)
+        return known
+
+    def function(self, v: Value, inputs: list[Value]) -> Callable[[list[str]], str]:
+        """A function of scalars for a value, named by its contents; how it is called."""
+        outside = (self.frames, self.names, self.lanes)
+        self.frames, self.names, self.lanes = [Frame(0, "entry")], 0, 1
+        self.frames[0].known = {k: f"%x{n}" for n, k in enumerate(inputs)}
+        result, lines = self.get(v, 1), self.frames[0].lines
+        self.frames, self.names, self.lanes = outside
+        t, kinds = TYPES[v.kind], [TYPES[k.kind] for k in inputs]
+        head = ", ".join([f"{kind} %x{n}" for n, kind in enumerate(kinds)])
+        text = "\n".join([f"({head}) cold noinline {{", "entry:", *lines, f"ret {t} {result}", "}"])
+        name = f"slow_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        self.functions[name] = f"define private {t} @{name}{text}"
+
+        def call(values: list[str]) -> str:
+            arguments = [f"{kind} {x}" for kind, x in zip(kinds, values, strict=True)]
+            return f"call {t} @{name}({', '.join(arguments)})"
+
+        return call
 
 
 @functools.cache

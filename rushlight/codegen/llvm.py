@@ -140,7 +140,7 @@ class Function(Memory):
             loops = sorted(stage.loops, key=lambda loop: loop is self.along)
             parts = (*stage.folds, *stage.scans)
             results = self.nest(stage, loops, self.starts(parts, stage))
-            for part, found in zip(parts, self.apart(parts, results), strict=True):
+            for part, found in zip(parts, self.shares(parts, results), strict=True):
                 if self.along in stage.loops and part in stage.folds:
                     found = self.horizontal(part, self.full, found)
                 self.frames[-1].known[part.value] = found[-1]
@@ -182,7 +182,7 @@ class Function(Memory):
         """One turn of the innermost loop."""
         parts = (*stage.folds, *stage.scans)
         new: list[str] = []
-        for part, before in zip(parts, self.apart(parts, carried), strict=True):
+        for part, before in zip(parts, self.shares(parts, carried), strict=True):
             lanes = self.lanes if self.along in stage.loops else self.width(part, stage)
             after = [self.get(v, lanes) for v in part.body]
             if self.mask is not None and self.along in stage.loops:
@@ -201,7 +201,7 @@ class Function(Memory):
             return self.full
         return self.lanes if any([self.is_vector(v) for v in part.body]) else 1
 
-    def apart(self, parts: Sequence[Accumulation], values: Sequence[str]) -> list[list[str]]:
+    def shares(self, parts: Sequence[Accumulation], values: Sequence[str]) -> list[list[str]]:
         """The values that belong to each fold."""
         rest = iter(values)
         return [[next(rest) for _ in part.body] for part in parts]
@@ -224,7 +224,7 @@ class Function(Memory):
 
     def combined(self, stage: Stage, before: list[str], after: list[str]) -> list[str]:
         """What folds had with what a loop inside of theirs found."""
-        pairs = zip(self.apart(stage.folds, before), self.apart(stage.folds, after), strict=True)
+        pairs = zip(self.shares(stage.folds, before), self.shares(stage.folds, after), strict=True)
         return [
             x
             for part, (a, b) in zip(stage.folds, pairs, strict=True)
@@ -314,19 +314,18 @@ ret void
 
 
 def function(name: str, kernel: Kernel, vector_bytes: int) -> str:
-    """The text of a kernel as the function ``name``, with declarations of what it calls."""
+    """The text of a kernel as the function ``name``, with what it calls before it."""
     body = Function(kernel, vector_bytes)
     text = body.text(name)
-    return "\n".join([*sorted(body.declared.values()), text])
+    return "\n\n".join([*sorted(body.declared.values()), *body.functions.values(), text])
 
 
 def module(functions: Iterable[str]) -> str:
-    """The text of a module with these functions, each declaration made once."""
-    lines = [line for text in functions for line in text.splitlines()]
-    declared = {line: None for line in lines if line.startswith("declare ")}
-    report = [REPORT] if any(["@report(" in line for line in lines]) else []
-    rest = [line for line in lines if not line.startswith("declare ")]
-    return "\n".join([*declared, *report, *rest, ""])
+    """The text of a module with these functions; what several of them call is in it once."""
+    parts = {part: None for text in functions for part in text.split("\n\n")}
+    if any(["@report(" in part for part in parts]):
+        parts = {REPORT: None, **parts}
+    return "\n\n".join([*parts, ""])
 
 
 def emit(kernels: Mapping[str, Kernel], vector_bytes: int) -> str:

@@ -37,7 +37,7 @@ def lower(group: Group, late: Collection[Node] = ()) -> list[Kernel]:
         late: outputs that take the memory of an input, and are stored after its last use.
     """
     pull = Pull(group.nodes)
-    if any([0 in node.type.shape for node in group.outputs]):
+    if not any([node.type.size for node in group.outputs]):
         return []
     for node in group.nodes:
         if node.op is ITEM:
@@ -59,7 +59,7 @@ def pulled(pull: Pull, group: Group) -> Nest:
     row = linear(b, [b.variable(loop) for loop in rows], [loop.size for loop in rows])
     size = math.prod([loop.size for loop in (*rows, *columns)])
     stores = []
-    for node in group.outputs:
+    for node in [node for node in group.outputs if node.type.size]:
         place = full if node.type.size == size else row
         value = pull.element(node, unravel(b, place, node.type.shape))
         stores.append(Store(pull.buffer(node), place, value))
@@ -81,7 +81,8 @@ def space(pull: Pull, group: Group) -> tuple[list[Loop], tuple[Loop, ...], Value
             inner, outer = dict(zip(dims, columns, strict=True)), iter(rows)
             loops = [inner[d] if d in inner else next(outer) for d in range(len(shape))]
             return rows, columns, linear(b, [b.variable(loop) for loop in loops], shape)
-    shape = max([n.type.shape for n in group.outputs], key=lambda s: len([n for n in s if n > 1]))
+    shapes = [node.type.shape for node in group.outputs if node.type.size]
+    shape = max(shapes, key=lambda s: len([n for n in s if n > 1]))
     rows = loops_over(shape, "i")
     return rows, (), linear(b, [b.variable(loop) for loop in rows], shape)
 

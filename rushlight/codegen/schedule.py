@@ -35,8 +35,8 @@ class Nest:
         ordered: bool = False,
     ) -> None:
         self.b = b
-        self.rows = [loop for loop in rows if loop.size != 1]
-        self.columns = [loop for loop in columns if loop.size != 1]
+        self.rows = [loop for loop in rows if loop.size > 1]
+        self.columns = [loop for loop in columns if loop.size > 1]
         self.stores = list(stores)
         self.ordered = ordered  # columns must be gone through in order
 

@@ -36,7 +36,7 @@ class Graph:
 
     def input(self, array: np.ndarray) -> Node:
         node = Node(INPUT, (), {}, TensorType(array.shape, dtypes.from_numpy(array.dtype)))
-        self.values[node] = np.ascontiguousarray(array)
+        self.values[node] = np.array(array, order="C")
         return node
 
     def constant(self, number: Any, kind: Any = np.float32) -> Node:
@@ -81,7 +81,7 @@ class Compiled:
         addresses = []
         for buffer in kernel.inputs:
             if buffer.node is not None and buffer not in self.memory:
-                self.memory[buffer] = np.ascontiguousarray(self.values[buffer.node])
+                self.memory[buffer] = np.array(self.values[buffer.node], order="C")
             addresses.append(self.memory[buffer].ctypes.data)
         for buffer in kernel.outputs:
             if buffer not in self.memory:

@@ -1,8 +1,4 @@
-"""Exponentials, logarithms and the hyperbolic functions that are made of them.
-
-Errors are the greatest that were measured, in units in the last place: of float32 over all numbers
-where one number is given, of float64 over random ones.
-"""
+"""Exponentials, logarithms and the hyperbolic functions that are made of them."""
 
 from __future__ import annotations
 
@@ -57,14 +53,14 @@ def exp_minus_one(b: Builder, r: Value) -> Value:
 
 @expansion
 def exp(b: Builder, x: Value) -> Value:
-    """eˣ."""
+    """eˣ. Error: 1.5 ulp, in f64 1.5."""
     scale, r = reduce_exp(b, clamp(b, x, *LIMITS[x.kind]))
     return b.fma(exp_minus_one(b, r), scale, scale) * scale
 
 
 @expansion
 def exp2(b: Builder, x: Value) -> Value:
-    """2ˣ."""
+    """2ˣ. Error: 1.5 ulp, in f64 1.6."""
     form = FORMATS[x.kind]
     x = clamp(b, x, -form.bias - form.digits - 2.0, form.bias + 2.0)
     shifted = b.fma(x, 0.5, form.magic)
@@ -83,14 +79,17 @@ def half_expm1(b: Builder, x: Value) -> Value:
 
 @expansion
 def expm1(b: Builder, x: Value) -> Value:
-    """eˣ − 1, as exact near 0 as elsewhere."""
+    """eˣ − 1, as exact near 0 as elsewhere. Error: 1.6 ulp, in f64 2.0."""
     small = absolute(b, x) < LN2[x.kind][0]
     return b.where(small, b.where(x.eq(0), x, exp_minus_one(b, x)), half_expm1(b, x) * 2)
 
 
 @expansion
 def sigmoid(b: Builder, x: Value) -> Value:
-    """1 / (1 + e⁻ˣ); below 0, t / (1 + t) with t = eˣ = 2ⁿ (1 + p) 2ⁿ."""
+    """1 / (1 + e⁻ˣ); below 0, t / (1 + t) with t = eˣ = 2ⁿ (1 + p) 2ⁿ.
+
+    Error: 3.0 ulp, in f64 3.2.
+    """
     scale, r = reduce_exp(b, clamp(b, -absolute(b, x), LIMITS[x.kind][0], 0.0))
     p = exp_minus_one(b, r)
     t = b.fma(p, scale, scale) * scale
@@ -105,7 +104,7 @@ SATURATION = {"f32": 10.0, "f64": 20.0}
 
 @expansion
 def tanh(b: Builder, x: Value) -> Value:
-    """The hyperbolic tangent: t / (t + 2) with t = exp(2|x|) − 1."""
+    """The hyperbolic tangent: t / (t + 2) with t = exp(2|x|) − 1. Error: 2.5 ulp, in f64 2.4."""
     most = SATURATION[x.kind]
     scale, r = reduce_exp(b, clamp(b, absolute(b, x) * 2, 0.0, 2 * most))
     square = scale * scale
@@ -115,7 +114,10 @@ def tanh(b: Builder, x: Value) -> Value:
 
 @expansion
 def sinh(b: Builder, x: Value) -> Value:
-    """The hyperbolic sine: h + h / (2h + 1) with h = (exp(|x|) − 1) / 2."""
+    """The hyperbolic sine: h + h / (2h + 1) with h = (exp(|x|) − 1) / 2.
+
+    Error: 2.4 ulp, in f64 3.4.
+    """
     a = absolute(b, x)
     h = half_expm1(b, a)
     y = b.where(h < INFINITY, h + h / b.fma(h, 2, 1), h)
@@ -125,7 +127,7 @@ def sinh(b: Builder, x: Value) -> Value:
 
 @expansion
 def cosh(b: Builder, x: Value) -> Value:
-    """The hyperbolic cosine: h + 1 / (4h) with h = exp(|x|) / 2."""
+    """The hyperbolic cosine: h + 1 / (4h) with h = exp(|x|) / 2. Error: 1.8 ulp, in f64 1.9."""
     a = absolute(b, x)
     scale, r = reduce_exp(b, clamp(b, a, 0.0, LIMITS[x.kind][1] + 1))
     half = scale * 0.5
@@ -166,7 +168,7 @@ def outside(b: Builder, x: Value, y: Value) -> Value:
 
 @expansion
 def log(b: Builder, x: Value) -> Value:
-    """The natural logarithm."""
+    """The natural logarithm. Error: 0.9 ulp, in f64 0.9."""
     n, m = normal_mantissa(b, x)
     f = m - 1
     high, low = LN2[x.kind][:2]
@@ -175,7 +177,7 @@ def log(b: Builder, x: Value) -> Value:
 
 @expansion
 def log1p(b: Builder, x: Value) -> Value:
-    """log(1 + x), as exact near 0 as elsewhere."""
+    """log(1 + x), as exact near 0 as elsewhere. Error: 1.5 ulp, in f64 1.5."""
     form = FORMATS[x.kind]
     u = x + 1
     n, m = mantissa(b, b.where(u < INFINITY, u, 1))
@@ -200,14 +202,14 @@ def scaled_log(b: Builder, x: Value, factor: Pair, step: Pair) -> Value:
 
 @expansion
 def log2(b: Builder, x: Value) -> Value:
-    """The logarithm to base 2; exact for powers of 2."""
+    """The logarithm to base 2; exact for powers of 2. Error: 1.1 ulp, in f64 1.1."""
     high, low = [b.constant(c, x.kind) for c in LOG2E[x.kind][:2]]
     return scaled_log(b, x, (high, low), (b.constant(1, x.kind), b.constant(0, x.kind)))
 
 
 @expansion
 def log10(b: Builder, x: Value) -> Value:
-    """The logarithm to base 10."""
+    """The logarithm to base 10. Error: 1.0 ulp, in f64 1.0."""
     high, low = [b.constant(c, x.kind) for c in LOG10E[x.kind][:2]]
     first, second = [b.constant(c, x.kind) for c in LOG10_2[x.kind][:2]]
     return scaled_log(b, x, (high, low), (first, second))
@@ -221,7 +223,7 @@ def log_of_double(b: Builder, big: Value, x: Value, otherwise: Value) -> Value:
 
 @expansion
 def asinh(b: Builder, x: Value) -> Value:
-    """log(x + √(x² + 1))."""
+    """log(x + √(x² + 1)). Error: 1.8 ulp, in f64 1.8."""
     a = absolute(b, x)
     square = a * a
     small = a + square / (square_root(b, square + 1) + 1)
@@ -231,7 +233,7 @@ def asinh(b: Builder, x: Value) -> Value:
 
 @expansion
 def acosh(b: Builder, x: Value) -> Value:
-    """log(x + √(x² − 1))."""
+    """log(x + √(x² − 1)). Error: 2.3 ulp, in f64 2.2."""
     t = x - 1
     small = t + square_root(b, t * (t + 2))
     y = log_of_double(b, x > 2.0 / FORMATS[x.kind].epsilon, x, small)
@@ -240,6 +242,6 @@ def acosh(b: Builder, x: Value) -> Value:
 
 @expansion
 def atanh(b: Builder, x: Value) -> Value:
-    """log((1 + x) / (1 − x)) / 2."""
+    """log((1 + x) / (1 − x)) / 2. Error: 2.2 ulp, in f64 2.2."""
     a = absolute(b, x)
     return b.binary("copysign", log1p(b, a * 2 / (1 - a)) * 0.5, x)

@@ -28,7 +28,7 @@ from rushlight.codegen.values import Builder, Value
 
 @expansion
 def rsqrt(b: Builder, x: Value) -> Value:
-    """1 / √x."""
+    """1 / √x. Error: 1.5 ulp, in f64 1.5."""
     return 1 / square_root(b, x)
 
 
@@ -62,13 +62,16 @@ def double_power(b: Builder, a: Value, y: Value) -> tuple[Value, Value]:
 
 
 def single_power(b: Builder, a: Value, y: Value) -> tuple[Value, Value]:
-    """(aʸ, y log(a)) for a >= 0 of kind f32, in f64: shorter than two words of f32."""
-    m_exponent, m = normal_mantissa(b, a)
+    """(aʸ, y log(a)) for a >= 0 of kind f32, in f64: shorter than two words of f32.
+
+    Of the polynomials for f64 the lower powers are enough.
+    """
+    n, m = normal_mantissa(b, a)
     f = m.cast("f64") - 1
     s = f / (f + 2)
     z = s * s
     log = f + s * b.fma(z, even_odd(b, z, ATANH["f64"][3:]), -f)
-    log = b.fma(m_exponent.cast("f64"), LN2["f64"][0], log)
+    log = b.fma(n.cast("f64"), LN2["f64"][0], log)
     log = b.where(a.eq(0), -INFINITY, b.where(a < INFINITY, log, a.cast("f64")))
     t = y.cast("f64") * log
     scale, r = reduce_exp(b, clamp(b, t, -746.0, 710.0))
@@ -78,7 +81,7 @@ def single_power(b: Builder, a: Value, y: Value) -> tuple[Value, Value]:
 
 @expansion
 def pow(b: Builder, x: Value, y: Value) -> Value:
-    """xʸ with the special cases of C."""
+    """xʸ with the special cases of C. Error: 0.6 ulp, in f64 1.8."""
     a = absolute(b, x)
     power, t = (single_power if x.kind == "f32" else double_power)(b, a, y)
     whole = b.unary("rint", y).eq(y)
@@ -94,7 +97,7 @@ def pow(b: Builder, x: Value, y: Value) -> Value:
 
 @expansion
 def hypot(b: Builder, x: Value, y: Value) -> Value:
-    """√(x² + y²), without overflow or underflow on the way."""
+    """√(x² + y²), without overflow or underflow on the way. Error: 1.0 ulp, in f64 1.0."""
     form = FORMATS[x.kind]
     a, c = absolute(b, x), absolute(b, y)
     large, small = b.where(a > c, a, c), b.where(a > c, c, a)

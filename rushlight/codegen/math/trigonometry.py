@@ -136,7 +136,7 @@ def turned(b: Builder, angle: Angle, quarters: int) -> Value:
 
 @expansion
 def sin(b: Builder, x: Value) -> Value:
-    """The sine of any number of radians."""
+    """The sine of any number of radians. Error: 1.5 ulp, in f64 0.8."""
     near, distant = turned(b, reduce_near(b, x), 0), turned(b, reduce_far(b, x), 0)
     y = rare(b, absolute(b, x) > FAR[x.kind], distant, near)
     return b.where(x.eq(0), x, y)
@@ -144,14 +144,14 @@ def sin(b: Builder, x: Value) -> Value:
 
 @expansion
 def cos(b: Builder, x: Value) -> Value:
-    """The cosine of any number of radians."""
+    """The cosine of any number of radians. Error: 1.5 ulp, in f64 0.8."""
     near, distant = turned(b, reduce_near(b, x), 1), turned(b, reduce_far(b, x), 1)
     return rare(b, absolute(b, x) > FAR[x.kind], distant, near)
 
 
 @expansion
 def tan(b: Builder, x: Value) -> Value:
-    """The tangent of any number of radians."""
+    """The tangent of any number of radians. Error: 3.2 ulp, in f64 2.2."""
 
     def quotient(angle: Angle) -> Value:
         s, c = sine(b, *angle[1:]), cosine(b, *angle[1:])
@@ -170,7 +170,10 @@ def small_asin(b: Builder, s: Value, z: Value) -> Value:
 
 @expansion
 def asin(b: Builder, x: Value) -> Value:
-    """The inverse of the sine; beyond 1/2, asin(x) = π/2 − 2 asin(√((1 − x) / 2))."""
+    """The inverse of the sine; beyond 1/2, asin(x) = π/2 − 2 asin(√((1 − x) / 2)).
+
+    Error: 2.4 ulp, in f64 2.2.
+    """
     a = absolute(b, x)
     large = a > 0.5
     z = b.where(large, (1 - a) * 0.5, a * a)
@@ -181,7 +184,10 @@ def asin(b: Builder, x: Value) -> Value:
 
 @expansion
 def acos(b: Builder, x: Value) -> Value:
-    """The inverse of the cosine; beyond 1/2, acos(x) = 2 asin(√((1 − x) / 2))."""
+    """The inverse of the cosine; beyond 1/2, acos(x) = 2 asin(√((1 − x) / 2)).
+
+    Error: 1.2 ulp, in f64 1.2.
+    """
     a = absolute(b, x)
     large = a > 0.5
     z = b.where(large, (1 - a) * 0.5, x * x)
@@ -206,14 +212,14 @@ def arctangent(b: Builder, y: Value, x: Value) -> Value:
 
 @expansion
 def atan(b: Builder, x: Value) -> Value:
-    """The inverse of the tangent."""
+    """The inverse of the tangent. Error: 2.2 ulp, in f64 2.2."""
     y = arctangent(b, absolute(b, x), b.constant(1, x.kind))
     return b.binary("copysign", y, x)
 
 
 @expansion
 def atan2(b: Builder, y: Value, x: Value) -> Value:
-    """The angle of the point (x, y), in all four quadrants."""
+    """The angle of the point (x, y), in all four quadrants. Error: 2.2 ulp, in f64 2.2."""
     above, right = absolute(b, y), absolute(b, x)
     # Two infinities count as two ones, and so do two zeros but for the sign of x.
     ends = (above.eq(right) & above.eq(INFINITY)) | (above + right).eq(0)

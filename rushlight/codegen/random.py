@@ -25,6 +25,10 @@ BLOCK = 16  # samples that the Box-Muller transform makes at once
 CHUNK = 2048  # samples whose words wait in the first-level cache
 
 
+def unchanged(words: Lanes) -> Lanes:
+    return words
+
+
 class Draw(NamedTuple):
     """A function ``void rl_<what>_<kind>(ptr state, ptr out, i64 count, numbers…)``.
 
@@ -42,7 +46,7 @@ class Draw(NamedTuple):
     words: np.dtype
     numbers: tuple[np.dtype, ...]
     write: Callable[[Draw], Code]
-    formula: Callable[..., Any]
+    formula: Callable[..., Any] = unchanged
 
     @property
     def name(self) -> str:
@@ -201,23 +205,20 @@ def twist() -> Code:
     """The next 624 words of the state, each from its old value, the next one and one ahead."""
     code = Code()
 
-    def renew(index: str, following: str, ahead: str, lanes: int) -> None:
-        old, after, far = [code.load("%state", at, ONE, lanes) for at in (index, following, ahead)]
-        mixed = (old & 0x80000000 | after & 0x7FFFFFFF) >> 1
-        code.store(far ^ mixed ^ -(after & 1) & 0x9908B0DF, "%state", index)
+    def renew(following: int, ahead: int) -> Callable[[str, int], None]:
+        def words(index: str, lanes: int) -> None:
+            places = [code.let(f"add i64 {index}, {n}") for n in (0, following, ahead)]
+            old, after, far = [code.load("%state", place, ONE, lanes) for place in places]
+            mixed = (old & 0x80000000 | after & 0x7FFFFFFF) >> 1
+            code.store(far ^ mixed ^ -(after & 1) & 0x9908B0DF, "%state", index)
+
+        return words
 
     # Beyond the end, what lies ahead is what this pass has written.
-    for start, end, ahead in (
-        (0, LENGTH - DISTANCE, DISTANCE),
-        (LENGTH - DISTANCE, LENGTH - 1, DISTANCE - LENGTH),
-    ):
-
-        def run(index: str, lanes: int, ahead: int = ahead) -> None:
-            following, far = [code.let(f"add i64 {index}, {n}") for n in (1, ahead)]
-            renew(index, following, far, lanes)
-
-        code.each(str(start), str(end), run)
-    renew(str(LENGTH - 1), "0", str(DISTANCE - 1), 1)
+    turn, last = LENGTH - DISTANCE, LENGTH - 1
+    code.each("0", f"{turn}", renew(1, DISTANCE))
+    code.each(f"{turn}", f"{last}", renew(1, -turn))
+    renew(-last, -turn)(f"{last}", 1)
     return code
 
 
@@ -280,7 +281,7 @@ return:
 DRAWS = {
     (draw.what, draw.dtype): draw
     for draw in (
-        Draw("words", ONE, ONE, (), elements, lambda words: words),
+        Draw("words", ONE, ONE, (), elements),
         Draw("words", TWO, TWO, (), elements, first_on_top),
         Draw("uniform", SINGLE, ONE, (DOUBLE, DOUBLE), elements, uniform),
         Draw("uniform", DOUBLE, TWO, (DOUBLE, DOUBLE), elements, uniform),
@@ -291,7 +292,7 @@ DRAWS = {
         Draw("bernoulli", SINGLE, TWO, (DOUBLE,), elements, bernoulli),
         Draw("bernoulli", BOOL, TWO, (DOUBLE,), elements, bernoulli),
         Draw("integers", LONG, ONE, (LONG, DOUBLE), elements, integers),
-        Draw("permutation", LONG, ONE, (), swaps, lambda words: words),
+        Draw("permutation", LONG, ONE, (), swaps),
     )
 }
 """All functions. ``normal`` wants 16 samples or more, ``permutation`` at most 2**32 - 1."""

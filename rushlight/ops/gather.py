@@ -344,7 +344,8 @@ class Embedding(Op):
         if padding >= 0:
             rows = rows.masked_fill((index == padding).unsqueeze(1), 0)
         if by_frequency:
-            rows = rows / ops.bincount(index, minlength=count)[index].unsqueeze(1)
+            times = index.new_zeros(count).index_add_(0, index, ops.ones_like(index))
+            rows = rows / times[index].unsqueeze(1)
         return g.new_zeros((count, width)).index_add_(0, index, rows), None
 
 

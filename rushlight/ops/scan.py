@@ -50,6 +50,9 @@ class Accumulate(Op, abstract=True):
             return x.copy()
         return running(self.combine, x, dim, WIDER.get(x.dtype, x.dtype))
 
+    def decompose(self, x, *, dim):
+        return NotImplemented if x.ndim else x.clone()
+
     def scan(self, b, x, *, dim):
         def element(i: Any) -> Any:
             return x[i].cast("f64") if x.kind == "f32" else wide(x[i])

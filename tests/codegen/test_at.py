@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +16,13 @@ import pytest
 import rushlight as rl
 import rushlight.nn
 from rushlight.codegen.evaluate import evaluate
-from rushlight.graph.ir import CONSTANT
+from rushlight.graph.ir import CONSTANT, INPUT, Node, type_of
 from rushlight.ops import registry
 from rushlight.ops.base import Composite, Op
 from rushlight.ops.creation import Factory
 from rushlight.ops.samples import S, T
 from rushlight.symbol import TraceError
+from tests.codegen.kernels import Compiled, Group
 from tests.codegen.rules import Case, Run, agree, evaluated, same
 from tests.sampling import Maker, flat
 
@@ -261,3 +263,29 @@ def test_an_index_that_counts_from_the_end() -> None:
     x, i = np.arange(4.0), np.array([-1, 0, -4])
     op = registry["take"]
     same(evaluate((3,), (x, i), op.at), x[i])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", MODULES)
+def test_native_code_agrees_with_kernels(module: str) -> None:
+    """Of at most three nodes of an op, each a program of its own."""
+    count: Counter[str] = Counter()
+    for op in [op for op in registry.values() if module_of(op) == module]:
+        for sample in op.samples:
+            try:
+                run = Run(op, sample, rl.float32, True)
+            except REFUSALS:
+                continue
+            for case in run.cases() if not run.random else ():
+                sizes = [y.size for y in case.results]
+                if ruled(case.op) and not case.is_complex and all(sizes) and len(sizes) == 1:
+                    count[case.op.name] += 1
+                    if count[case.op.name] <= 3:
+                        natively(case)
+
+
+def natively(case: Case) -> None:
+    operands = [None if a is None else Node(INPUT, (), {}, type_of(a)) for a in case.operands]
+    values = {n: a for n, a in zip(operands, case.operands, strict=True) if n is not None}
+    node = Node(case.op, tuple(operands), case.attrs, type_of(case.results[0]))
+    same(Compiled(Group((node,), (node,)), values)()[node], case.results[0])

@@ -199,21 +199,12 @@ class Generator:
     def words(self, count: int) -> np.ndarray:
         """The next ``count`` words, as uint32."""
         words = self.native("words", count, np.uint32)
-        if words is not None:
-            return words
-        if count < 1 << 14:  # the raw call starts sooner, the bulk call runs faster
-            return self.twister.bits.random_raw(count).astype(np.uint32)
-        return self.twister.bulk.integers(0, 1 << 32, count, np.uint32)
+        return self._words(count) if words is None else words
 
     def long_words(self, count: int) -> np.ndarray:
         """The next ``count`` pairs of words, as uint64; the first word is the high half."""
         words = self.native("words", count, np.uint64)
-        if words is not None:
-            return words
-        if count < 1 << 13:
-            words = self.twister.bits.random_raw(2 * count)
-            return words[0::2] << np.uint64(32) | words[1::2]
-        return self.twister.bulk.integers(0, 1 << 64, count, np.uint64)
+        return self._long_words(count) if words is None else words
 
     def fractions(self, count: int, dtype: Any) -> np.ndarray:
         """The next ``count`` numbers in [0, 1): 24 bits each as float32, 53 as float64."""
@@ -221,16 +212,27 @@ class Generator:
         if fractions is not None:
             return fractions
         if dtype == np.float32:
-            words = self.words(count)
+            words = self._words(count)
             words &= np.uint32((1 << 24) - 1)
             fractions = words.view(np.int32).astype(np.float32)
             fractions *= np.float32(2.0**-24)
         else:
-            words = self.long_words(count)
+            words = self._long_words(count)
             words &= np.uint64((1 << 53) - 1)
             fractions = words.view(np.int64).astype(np.float64)
             fractions *= np.float64(2.0**-53)
         return fractions
+
+    def _words(self, count: int) -> np.ndarray:
+        if count < 1 << 14:  # the raw call starts sooner, the bulk call runs faster
+            return self.twister.bits.random_raw(count).astype(np.uint32)
+        return self.twister.bulk.integers(0, 1 << 32, count, np.uint32)
+
+    def _long_words(self, count: int) -> np.ndarray:
+        if count < 1 << 13:
+            words = self.twister.bits.random_raw(2 * count)
+            return words[0::2] << np.uint64(32) | words[1::2]
+        return self.twister.bulk.integers(0, 1 << 64, count, np.uint64)
 
 
 def _restored(device: Any, state: np.ndarray) -> Generator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,7 +69,7 @@ class Blocks(Instructions):
         begin: Number,
         end: Number,
         step: int,
-        carried: Sequence[tuple[str, str]],
+        carried: Carried,
         body: Callable[[str, list[str]], list[str]],
     ) -> list[str]:
         """A loop; ``body(index, values)`` returns what the next turn gets. The last values."""
@@ -124,6 +124,15 @@ class Blocks(Instructions):
         outer.lines.extend([f"br label %{label}", f"{label}:", *inner.lines])
         outer.label = inner.label
         return new
+
+    def unrolled(
+        self, count: int, carried: Carried, body: Callable[[str, list[str]], list[str]]
+    ) -> list[str]:
+        """A short loop, written out."""
+        values = [start for _, start in carried]
+        for index in range(count):
+            values = self.once(index, values, body)
+        return values
 
     def branch(self, condition: str, kind: str, usual: str, body: Callable[[], str]) -> str:
         """``body``'s value if the condition holds, else ``usual``."""

@@ -13,6 +13,7 @@ from rushlight.codegen.math import EXPANSIONS
 from rushlight.codegen.traverse import Free
 from rushlight.codegen.values import INDEX, RELATIONS, SIGNED, Builder, Loop, Value
 
+Terms = list[tuple[Value, int]]
 UNARY = frozenset(("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint"))
 
 
@@ -119,8 +120,12 @@ class Elements(Blocks):
                 return self.whole(v, lanes)
             case _ if op in EXPANSIONS:
                 return self.get(self.expansion(v), lanes)
-        args = [self.get(a, lanes) for a in v.args]
         inner = v.args[-1].kind
+        if op in RELATIONS and inner == INDEX and lanes > 1:
+            found = self.beyond(v, lanes)
+            if found is not None:
+                return found
+        args = [self.get(a, lanes) for a in v.args]
         if op in RELATIONS:
             return self.compare(op, inner, lanes, *args)
         if op == "where":
@@ -171,6 +176,38 @@ class Elements(Blocks):
             number = self.constant(offset, INDEX, lanes)
             total = self.let(f"add {t} {total}, {number}") if total else number
         return total
+
+    def beyond(self, v: Value, lanes: int) -> str | None:
+        """A relation of indices that differ by a multiple of the lane: 32 bits compare it."""
+        difference = self.b.affine([(v.args[0], 1), (v.args[1], -1)])
+        even, moving, offset = self.split(difference)
+        bounds = self.b.bounds(difference)
+        if len(moving) != 1 or moving[0][0].op != "var" or bounds is None:
+            return None
+        if max(-bounds[0], bounds[1]) >= 2**30:
+            return None
+        step = moving[0][1]
+        rest = self.let(f"sub i64 {-offset}, {self.distance([*even, *moving])}")
+        limit = self.splat("i32", lanes, self.let(f"trunc i64 {rest} to i32"))
+        numbers = ", ".join([f"i32 {n * step}" for n in range(lanes)])
+        return self.compare(v.op, "i32", lanes, f"<{numbers}>", limit)
+
+    def distance(self, terms: Terms) -> str:
+        """A sum of multiples of scalars; of the vectorised index, in its first lane."""
+        total = ""
+        for atom, factor in terms:
+            x = self.bases[atom.data] if atom.op == "var" else self.get(atom, 1)
+            if factor != 1:
+                x = self.let(f"mul i64 {x}, {factor}")
+            total = self.let(f"add i64 {total}, {x}") if total else x
+        return total
+
+    def split(self, place: Value) -> tuple[Terms, Terms, int]:
+        """The terms of a place that are the same in all lanes, those that are not, the rest."""
+        terms, offset = self.b.expand([(place, 1)])
+        even = [(atom, factor) for atom, factor in terms.items() if not self.is_vector(atom)]
+        moving = [(atom, factor) for atom, factor in terms.items() if self.is_vector(atom)]
+        return even, moving, offset
 
     def whole(self, v: Value, lanes: int) -> str:
         """Quotient or remainder of an index by a number; in 32 bits where that is enough."""

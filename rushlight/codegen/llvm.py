@@ -9,6 +9,7 @@ none), and the position it was met at.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rushlight.codegen.blocks import Carried, Number
@@ -21,6 +22,7 @@ from rushlight.codegen.pull import identity
 from rushlight.codegen.traverse import Free
 from rushlight.codegen.values import INDEX, Loop, Value
 
+SHORT = 16  # turns of a nest that is written out: a window of pooling
 FLUSH = 256  # turns of a loop after which its sums go to the next level, which keeps them accurate
 LAST = 2**63 - 1
 
@@ -31,8 +33,8 @@ class Function(Memory):
     """The text of one kernel."""
 
     def __init__(self, kernel: Kernel, vector_bytes: int) -> None:
-        super().__init__(kernel, lanes_of(kernel, vector_bytes))
-        self.masks = vector_bytes >= 32 and maskable(kernel)
+        masks = vector_bytes >= 32 and maskable(kernel)
+        super().__init__(kernel, lanes_of(kernel, vector_bytes), masks)
 
     def text(self, name: str) -> str:
         rows = self.kernel.rows
@@ -160,7 +162,7 @@ class Function(Memory):
             self.enter(loop, index)
             if not rest:
                 return body(values)
-            if stage.scans:
+            if stage.scans or math.prod([n.size for n in rest]) <= SHORT:
                 kinds = [kind for kind, _ in carried]
                 return self.nest(stage, rest, list(zip(kinds, values, strict=True)))
             inner = self.nest(stage, rest, self.starts(stage.folds, stage))
@@ -172,6 +174,8 @@ class Function(Memory):
             return self.combined(stage, values, inner)
 
         step = FLUSH * (self.full if loop is self.along else 1)
+        if loop is not self.along and math.prod([n.size for n in loops]) <= SHORT:
+            return self.unrolled(loop.size, carried, entered)
         if rest:
             return self.each(begin, end, 1, carried, entered)
         if stage.scans or not stage.folds or loop.size <= 2 * step:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from rushlight.codegen.kernel import Kernel, Store
 from rushlight.codegen.pull import Pull, linear, unravel
@@ -72,7 +72,7 @@ def space(pull: Pull, group: Group) -> tuple[list[Loop], tuple[Loop, ...], Value
     for node in group.nodes:
         if node.op is ITEM or node.op.folded is None:
             continue
-        shapes = [n.type.shape if n is not None else None for n in node.inputs]
+        shapes: list[Any] = [n.type.shape if n is not None else None for n in node.inputs]
         shape = shapes[0]
         dims = [d % len(shape) for d in node.op.folded(node.attrs, *shapes)]
         if dims:
@@ -81,8 +81,8 @@ def space(pull: Pull, group: Group) -> tuple[list[Loop], tuple[Loop, ...], Value
             inner, outer = dict(zip(dims, columns, strict=True)), iter(rows)
             loops = [inner[d] if d in inner else next(outer) for d in range(len(shape))]
             return rows, columns, linear(b, [b.variable(loop) for loop in loops], shape)
-    shapes = [node.type.shape for node in group.outputs if node.type.size]
-    shape = max(shapes, key=lambda s: len([n for n in s if n > 1]))
+    spaces = [node.type.shape for node in group.outputs if node.type.size]
+    shape = max(spaces, key=lambda s: len([n for n in s if n > 1]))
     rows = loops_over(shape, "i")
     return rows, (), linear(b, [b.variable(loop) for loop in rows], shape)
 
@@ -120,8 +120,8 @@ def scanned(pull: Pull, node: Node) -> list[Kernel]:
     scan = node.op.scan(b, *[pull.source(n) for n in node.inputs], **node.attrs)
     loops = loops_over(buffer.shape, "i")
     index = tuple([b.variable(loop) for loop in loops])
-    along, element = loops[scan.dim], scan.element(index)
-    value = element
+    value = element = scan.element(index)
+    along = loops[scan.dim] if loops else Loop("i", 1)
     if along.size > 1:
         value = b.make("scan", element.kind, (element,), Fold(scan.how, (along,)))
     place = linear(b, index, buffer.shape)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.codegen.elements import Elements
+from rushlight.codegen.elements import Elements, Terms
 from rushlight.codegen.instructions import mangled, memory, repeated, vector, width
 from rushlight.codegen.kernel import Kernel, Store
 from rushlight.codegen.pull import Buffer
+from rushlight.codegen.traverse import unguarded
 from rushlight.codegen.values import Value
-
-Terms = list[tuple[Value, int]]
 
 
 class Memory(Elements):
     """The buffers of a kernel, by the table of their addresses."""
 
-    def __init__(self, kernel: Kernel, lanes: int) -> None:
+    def __init__(self, kernel: Kernel, lanes: int, masks: bool) -> None:
         super().__init__(kernel.b, kernel.vector, kernel.errors)
-        self.kernel, self.full = kernel, lanes
+        self.kernel, self.full, self.masks = kernel, lanes, masks
         self.table = {b: n for n, b in enumerate((*kernel.inputs, *kernel.outputs))}
 
     def pointer(self, number: int) -> str:
@@ -66,22 +65,6 @@ class Memory(Elements):
             address = found
         return self.let(f"getelementptr {unit}, ptr {address}, i64 {offset}") if offset else address
 
-    def distance(self, terms: Terms) -> str:
-        total = ""
-        for atom, factor in terms:
-            x = self.bases[atom.data] if atom.op == "var" else self.get(atom, 1)
-            if factor != 1:
-                x = self.let(f"mul i64 {x}, {factor}")
-            total = self.let(f"add i64 {total}, {x}") if total else x
-        return total
-
-    def split(self, place: Value) -> tuple[Terms, Terms, int]:
-        """The terms of a place that are the same in all lanes, those that are not, the rest."""
-        terms, offset = self.b.expand([(place, 1)])
-        even = [(atom, factor) for atom, factor in terms.items() if not self.is_vector(atom)]
-        moving = [(atom, factor) for atom, factor in terms.items() if self.is_vector(atom)]
-        return even, moving, offset
-
     def places(self, buffer: Buffer, place: Value, lanes: int) -> str:
         """An address for each lane."""
         even, moving, offset = self.split(place)
@@ -98,8 +81,13 @@ class Memory(Elements):
 
     def load_bits(self, buffer: Buffer, place: Value, lanes: int) -> str:
         """Elements as they are in memory."""
-        kind = memory(buffer.kind)
+        kind, mask = memory(buffer.kind), self.mask
         t, align = vector(kind, lanes), width(buffer.kind)
+        if lanes > 1 and self.masks:
+            place, condition = unguarded(self.b, place)
+            if condition is not None:
+                inside = self.get(condition, lanes)
+                mask = self.binary("and", "b1", lanes, inside, mask) if mask else inside
         even, moving, offset = self.split(place)
         if buffer.local and not moving:
             address = self.address(buffer, even, offset, t)
@@ -108,21 +96,30 @@ class Memory(Elements):
         step = moving[0][1] if steady else 0
         if lanes == 1 or step == 1:
             address = self.address(buffer, [*even, *moving], offset, kind)
-            if lanes == 1 or self.mask is None or buffer.local:
+            if lanes == 1 or mask is None or buffer.local:
                 return self.let(f"load {t}, ptr {address}, align {align}")
-            return self.masked("load", kind, lanes, address, align)
-        if steady and self.mask is None:
+            return self.masked("load", kind, lanes, address, align, mask)
+        if steady and mask is None:
             address = self.address(buffer, [*even, *moving], offset, kind)
             return self.load_apart(address, kind, lanes, step, align)
-        return self.masked("gather", kind, lanes, self.places(buffer, place, lanes), align)
+        return self.masked("gather", kind, lanes, self.places(buffer, place, lanes), align, mask)
 
-    def masked(self, what: str, kind: str, lanes: int, where: str, align: int, x: str = "") -> str:
-        """Loads or stores the lanes of the mask, at one address or at many."""
+    def masked(
+        self,
+        what: str,
+        kind: str,
+        lanes: int,
+        where: str,
+        align: int,
+        mask: str | None,
+        x: str = "",
+    ) -> str:
+        """Loads or stores some lanes, at one address or at many."""
         many = what in ("gather", "scatter")
         t, name = vector(kind, lanes), f"llvm.masked.{what}.{mangled(kind, lanes)}"
         name += f".{mangled('ptr', lanes if many else 1)}"
-        mask = (f"<{lanes} x i1>", self.mask or repeated("i1", "true", lanes))
-        place = [(vector("ptr", lanes if many else 1), where), ("i32", str(align)), mask]
+        chosen = (f"<{lanes} x i1>", mask or repeated("i1", "true", lanes))
+        place = [(vector("ptr", lanes if many else 1), where), ("i32", str(align)), chosen]
         if x:
             return self.call(name, "void", [(t, x), *place])
         return self.call(name, t, [*place, (t, "zeroinitializer")])
@@ -163,10 +160,11 @@ class Memory(Elements):
             x = self.let(f"zext {vector('i1', lanes)} {x} to {t}")
         beside = len(moving) == 1 and moving[0][0].op == "var" and moving[0][1] == 1
         if lanes > 1 and not beside and not whole:
-            self.masked("scatter", unit, lanes, self.places(buffer, store.index, lanes), align, x)
+            places = self.places(buffer, store.index, lanes)
+            self.masked("scatter", unit, lanes, places, align, self.mask, x)
             return
         address = self.address(buffer, [*even, *moving], offset, t if whole else unit)
         if lanes == 1 or self.mask is None or buffer.local:
             self.write(f"store {t} {x}, ptr {address}, align {align}")
         else:
-            self.masked("store", unit, lanes, address, align, x)
+            self.masked("store", unit, lanes, address, align, self.mask, x)

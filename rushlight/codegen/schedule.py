@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.codegen.kernel import Accumulation, Kernel, Stage, Store, Window, make_kernel
 from rushlight.codegen.pull import Buffer, Columns
-from rushlight.codegen.traverse import substitute, walk
+from rushlight.codegen.traverse import substitute, unguarded, walk
 from rushlight.codegen.values import INDEX, MATH, Fold, Loop, Value
 
 LOCAL_BYTES = 32768  # of a row that is kept between stages: what a first-level cache holds
@@ -294,7 +294,7 @@ def steps(loops: Sequence[Loop]) -> list[int]:
 
 def step(place: Value, loop: Loop, b: Columns) -> int | None:
     """How far a place moves with a loop; None if not evenly."""
-    terms, _ = b.expand([(place, 1)])
+    terms, _ = b.expand([(unguarded(b, place)[0], 1)])
     total = 0
     for atom, factor in terms.items():
         if atom.op == "var" and atom.data is loop:

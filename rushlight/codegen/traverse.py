@@ -64,11 +64,21 @@ def rebuild(b: Builder, v: Value, args: tuple[Value, ...]) -> Value:
                 return b.modulus(args[0], v.data)
             case "checked":
                 return b.checked(args[0], args[1], v.data)
-            case _ if op in RELATIONS or op in ("add", "sub", "mul"):
+            case _ if op in RELATIONS or op in ("add", "sub", "mul", "min", "max"):
                 return b.binary(op, *args)
     if op == "where":
-        return b.where(*args)
+        return b.within(args[0], args[1]) if v.data == "within" else b.where(*args)
     return b.make(op, v.kind, args, v.data)
+
+
+def unguarded(b: Builder, place: Value) -> tuple[Value, Value | None]:
+    """The place that a load is at where the condition of its indices holds, and the condition."""
+    terms, offset = b.expand([(place, 1)])
+    guards = {atom.args[0] for atom in terms if atom.op == "where" and atom.data == "within"}
+    if len(guards) != 1:
+        return place, None
+    open_terms = [(a.args[1] if a.data == "within" else a, f) for a, f in terms.items()]
+    return b.affine([*open_terms, (b.constant(1, INDEX), offset)]), guards.pop()
 
 
 def substitute(

@@ -241,6 +241,10 @@ class Builder:
                 known = self.compare(op, x, y)
                 if known is not None:
                     return self.constant(known, BOOL)
+            if op in ("min", "max"):
+                known = self.compare("le" if op == "min" else "ge", x, y)
+                if known is not None:
+                    return x if known else y
         return self.make(op, BOOL if op in RELATIONS else x.kind, (x, y))
 
     def min(self, a: Any, b: Any) -> Value:
@@ -260,6 +264,13 @@ class Builder:
         if condition.op == "constant":
             return x if condition.data else y
         return x if x is y else self.make("where", x.kind, (condition, x, y))
+
+    def within(self, condition: Value, j: Any) -> Value:
+        """An index for elements that are used where the condition holds alone; 0 elsewhere."""
+        position, zero = self.position(j), self.constant(0, INDEX)
+        if condition.op == "constant":
+            return position if condition.data else zero
+        return self.make("where", INDEX, (condition, position, zero), "within")
 
     def cast(self, x: Value, kind: str) -> Value:
         if x.kind == kind:

@@ -99,7 +99,7 @@ def extreme(b: Any, how: str, i: Index, x: Any, dim: Sequence[int] | None, keepd
 
 def guarded(b: Any, condition: Any, index: Index) -> tuple[Any, ...]:
     """``index`` where the condition holds, else that of the first element, which can be loaded."""
-    return tuple([b.where(condition, b.position(j), 0) for j in index])
+    return tuple([b.within(condition, j) for j in index])
 
 
 def among(b: Any, conditions: Sequence[Any]) -> Any:

@@ -137,7 +137,7 @@ class Cat(Join):
         place = b.position(i[d])
         for x in [x for x in tensors if x.ndim == len(i) and x.shape[d]]:
             holds = among(b, [place >= start, place < start + x.shape[d]])
-            here = b.where(holds, place - start, 0)
+            here = b.within(holds, place - start)
             value = x[replaced(i, (d,), (here,))].cast(kind_of(kind))
             found = value if found is None else b.where(place < start, found, value)
             start += x.shape[d]

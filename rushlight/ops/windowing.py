@@ -48,7 +48,7 @@ def window_spread(b: Any, i: Index, windows: Windows, share: Callable[..., Any])
             conditions += [(offset % w.stride).eq(0), result >= 0, result < w.outputs]
             there.append(result)
         holds = among(b, conditions)
-        safe = [b.where(holds, result, 0) for result in there]
+        safe = [b.within(holds, result) for result in there]
         value = share((*i[:lead], *safe), ks)
         return b.where(holds, value, 0)
 

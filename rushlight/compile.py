@@ -18,13 +18,14 @@ from rushlight.autograd.modes import local
 from rushlight.config import config
 from rushlight.graph.arguments import Arguments, flatten
 from rushlight.nn.module import Module
+from rushlight.runtime.explain import Explanation, explain
 from rushlight.runtime.specialization import Specialization, specialize
 from rushlight.symbol import TraceError
 
 _tracing = threading.RLock()
 
 
-def compile(  # noqa: A001 - PyTorch's name
+def compile(
     model: Any = None,
     *,
     fullgraph: bool = False,
@@ -142,13 +143,26 @@ class Compiled:
 
     @property
     def name(self) -> str:
-        return getattr(self.function, "__qualname__", repr(self.function))
+        return getattr(self.function, "__qualname__", type(self.function).__name__)
 
     def graph(self, *args: Any, **kwargs: Any) -> Any:
         """The graph of a call with these arguments, which is not made."""
         with _tracing:
             arguments = flatten(args, kwargs, self.lifted)
             return specialize(self.function, arguments, self.lifted, only_graph=True)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What a call with these arguments runs: each step with its cost, time and line.
+
+        The call itself is not made: no tensor, gradient or generator changes.
+
+        >>> report = rl.compile(lambda x: x.exp().sum()).explain(rl.ones(100))
+        >>> [(step.kind, step.what) for step in report.steps]
+        [('kernel', 'exp, sum')]
+        """
+        with _tracing:
+            arguments = flatten(args, kwargs, self.lifted)
+            return explain(self.name, self.function, arguments, self.lifted)
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}>"
@@ -168,6 +182,10 @@ class CompiledModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What a call runs; see :meth:`Compiled.explain`."""
+        return self.__dict__["_compiled"].explain(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__["_modules"]["_orig_mod"]

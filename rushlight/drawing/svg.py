@@ -60,17 +60,20 @@ def boxes(picture: Picture, layout: Layout) -> Iterator[str]:
         for cell in layer:
             if cell.box is None:
                 continue
-            box = picture.boxes[cell.box]
-            y = top + (height - cell.height) / 2
-            yield (
-                f'<rect class="{box.kind}" x="{cell.x - cell.width / 2:.1f}" y="{y:.1f}" '
-                f'width="{cell.width:.1f}" height="{cell.height:.1f}" '
-                f'rx="{8 if box.kind == "op" else 3}"/>'
-            )
-            for number, line in enumerate(box.lines):
-                style = ' class="small"' if number else ""
-                base = y + PADDING / 2 + number * LINE + FONT
-                yield f'<text x="{cell.x:.1f}" y="{base:.1f}"{style}>{escape(line)}</text>'
+            yield from drawn(picture.boxes[cell.box], cell, top + (height - cell.height) / 2)
+
+
+def drawn(box: Box, cell: Cell, y: float) -> Iterator[str]:
+    """One box, whose upper edge is at ``y``."""
+    yield (
+        f'<rect class="{box.kind}" x="{cell.x - cell.width / 2:.1f}" y="{y:.1f}" '
+        f'width="{cell.width:.1f}" height="{cell.height:.1f}" '
+        f'rx="{8 if box.kind == "op" else 3}"/>'
+    )
+    for number, line in enumerate(box.lines):
+        style = ' class="small"' if number else ""
+        base = y + PADDING / 2 + number * LINE + FONT
+        yield f'<text x="{cell.x:.1f}" y="{base:.1f}"{style}>{escape(line)}</text>'
 
 
 def arrows(layout: Layout) -> Iterator[str]:

@@ -1,0 +1,277 @@
+"""What a compiled function became: its steps, what they cost, and which lines they come from.
+
+Nothing outside changes: the function is traced without effects, and programs are measured on
+copies of all that they write to.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rushlight.codegen.kernel import Kernel
+from rushlight.codegen.listing import listing
+from rushlight.codegen.loops import lower
+from rushlight.errors import PACKAGE
+from rushlight.graph.arguments import Arguments
+from rushlight.graph.ir import ITEM, Node, Source
+from rushlight.passes.fuse import Group
+from rushlight.runtime.costs import Cost, call_cost, kernel_cost, nbytes
+from rushlight.runtime.executable import Executable
+from rushlight.runtime.measure import measure
+from rushlight.runtime.page import page, step_table
+from rushlight.runtime.program import CallStep, CopyStep, KernelStep
+from rushlight.runtime.specialization import Call, Specialization, specialize
+from rushlight.runtime.table import text
+from rushlight.symbol import TraceError
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a program: a kernel, a library call or a copy.
+
+    ``lines`` are the user's lines that it comes from, with the part that each has in its results.
+    """
+
+    number: int
+    program: str  # "forward" or "backward"
+    kind: str  # "kernel", "call" or "copy"
+    what: str
+    space: tuple[int, ...]  # the sizes of its loops, or of its result
+    cost: Cost
+    measured: float  # seconds
+    share: float  # of the time of all steps
+    lines: Mapping[Source | None, float]
+    origin: int | None = None  # the step of the plan
+    function: str = ""  # the native function of a kernel
+    loops: str = ""
+    code: str = ""  # its LLVM assembly
+
+    @property
+    def estimated(self) -> float:
+        """The least seconds that the machine could need."""
+        return self.cost.seconds
+
+    @property
+    def line(self) -> Source | None:
+        """The user's line that most of the step comes from."""
+        return next(iter(self.lines), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over all steps, and what compiling took."""
+
+    steps: int = 0
+    kernels: int = 0
+    functions: int = 0  # kernels that are equal are one native function
+    calls: int = 0
+    copies: int = 0
+    arena: int = 0  # bytes of memory for what lies between steps
+    moved: int = 0
+    flops: int = 0
+    measured: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)  # seconds
+    was_kept: bool = False  # all object code came from the disk cache
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The steps of a compiled function; ``print`` shows a table, :meth:`save` makes a page.
+
+    ``refused`` says why there are none, if the function cannot be traced.
+    """
+
+    name: str
+    steps: tuple[Step, ...] = ()
+    totals: Totals = field(default_factory=Totals)
+    programs: Mapping[str, Executable] = field(default_factory=dict)
+    refused: str = ""
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def __repr__(self) -> str:
+        return f"<explanation of {self.name}: {self.totals.steps} steps>"
+
+    def _repr_html_(self) -> str:
+        return step_table(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page for a browser: the table, the graph, loops and code of each kernel."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page(self))
+
+    def by_line(self) -> dict[Source | None, float]:
+        """The seconds that come from each line, most first: a step's go by what it makes there."""
+        found: Counter[Source | None] = Counter()
+        for step in self.steps:
+            for line, part in step.lines.items():
+                found[line] += part * step.measured  # type: ignore[assignment]
+        return dict(found.most_common())
+
+
+def explain(
+    name: str, function: Callable[..., Any], arguments: Arguments, lifted: set[int]
+) -> Explanation:
+    """Compiles a function for these arguments and measures every step."""
+    try:
+        made = specialize(function, arguments, lifted)
+    except TraceError as error:
+        return Explanation(name, refused=reason(error))
+    programs = {"forward": made.forward}
+    if made.backward is not None:
+        programs["backward"] = made.backward
+    times = measure_all(made, arguments)
+    whole = sum([t for part in times for t in part]) or math.inf
+    steps = [
+        step
+        for (label, program), part in zip(programs.items(), times, strict=True)
+        for step in Reader(label, program, part, whole).steps()
+    ]
+    return Explanation(name, tuple(steps), totals(steps, made, programs.values()), programs)
+
+
+def reason(error: TraceError) -> str:
+    """Why and where a function cannot be traced."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
+    place = f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+    return str(error) if not place or place in str(error) else f"{place}: {error}"
+
+
+def totals(steps: Sequence[Step], made: Specialization, programs: Iterable[Executable]) -> Totals:
+    kinds = Counter([step.kind for step in steps])
+    phases: Counter[str] = Counter({"trace": made.seconds})
+    for program in programs:
+        phases.update(program.seconds)
+    return Totals(
+        steps=len(steps),
+        kernels=kinds["kernel"],
+        functions=len({step.function for step in steps if step.function}),
+        calls=kinds["call"],
+        copies=kinds["copy"],
+        arena=sum([program.program.arena for program in programs]),
+        moved=sum([step.cost.moved for step in steps]),
+        flops=sum([step.cost.flops or 0 for step in steps]),
+        measured=sum([step.measured for step in steps]),
+        phases=dict(phases),
+        was_kept=all([program.was_kept for program in programs]),
+    )
+
+
+def measure_all(made: Specialization, arguments: Arguments) -> list[list[float]]:
+    """The seconds of the steps of forward and, for tangents of ones, of backward."""
+    inputs = [t._array for t in arguments.tensors]
+    captured = [made.read(capture) for capture in made.captures]
+    times, outputs = measure(made.forward, inputs, captured)
+    if made.backward is None:
+        return [times]
+    call = Call(made, inputs, captured)
+    results = call.take(outputs)
+    tangents = [np.ones_like(results[i]._array) for i in made.roots]
+    return [times, measure(made.backward, [*call.kept, *tangents], captured)[0]]
+
+
+class Reader:
+    """Puts together what is known about each step of a program."""
+
+    def __init__(
+        self, label: str, executable: Executable, times: Sequence[float], whole: float
+    ) -> None:
+        self.label, self.executable, self.times, self.whole = label, executable, times, whole
+        self.kernels: dict[int, list[Kernel]] = {}  # of each step of the plan
+        inputs = {node: f"input {i}" for i, node in enumerate(executable.graph.inputs)}
+        self.names = {**executable.graph.names, **inputs}
+
+    def steps(self) -> Iterator[Step]:
+        for number, step in enumerate(self.executable.program.steps):
+            if isinstance(step, KernelStep):
+                about = self.kernel(step)
+            else:
+                about = self.call(step) if isinstance(step, CallStep) else self.copy(step)
+            seconds = self.times[number]
+            yield Step(number, self.label, measured=seconds, share=seconds / self.whole, **about)
+
+    def kernel(self, step: KernelStep) -> dict[str, Any]:
+        group: Any = self.executable.plan.steps[step.origin]
+        if step.origin not in self.kernels:
+            late = [node for node in group.outputs if node in self.executable.plan.stores]
+            self.kernels[step.origin] = lower(group, late)
+        kernels = self.kernels[step.origin]
+        kernel = kernels[step.number]
+        part = f" ({step.number + 1} of {len(kernels)})" if len(kernels) > 1 else ""
+        return {
+            "kind": "kernel",
+            "what": title(group) + part,
+            "space": space(kernel),
+            "cost": kernel_cost(kernel),
+            "lines": lines_of(group.nodes),
+            "origin": step.origin,
+            "function": step.name,
+            "loops": listing(kernel, self.names),
+            "code": self.executable.program.kernels[step.name],
+        }
+
+    def call(self, step: CallStep) -> dict[str, Any]:
+        node: Any = self.executable.plan.steps[step.origin].nodes[0]
+        first = node.type[0] if isinstance(node.type, tuple) else node.type
+        return {
+            "kind": "call",
+            "what": node.op.name,
+            "space": first.shape,
+            "cost": call_cost(node),
+            "lines": lines_of([node]),
+            "origin": step.origin,
+        }
+
+    def copy(self, step: CopyStep) -> dict[str, Any]:
+        source = self.executable.program.slots[step.source]
+        return {
+            "kind": "copy",
+            "what": f"{self.slot(step.source)} → {self.slot(step.target)}",
+            "space": source.shape,
+            "cost": Cost(source.nbytes, source.nbytes, 0),
+            "lines": {None: 1.0},
+        }
+
+    def slot(self, number: int) -> str:
+        """How the memory of a slot is called."""
+        slot, graph = self.executable.program.slots[number], self.executable.graph
+        if slot.where == "captured":
+            return graph.names.get(graph.captured[slot.place]) or f"captured {slot.place}"
+        return "value" if slot.where == "arena" else f"{slot.where} {slot.place}"
+
+
+def title(group: Group) -> str:
+    """What a group computes: its ops, each with how often it is there."""
+    names = Counter([node.op.name for node in group.nodes if node.op is not ITEM])
+    ops = ", ".join([f"{name} ×{n}" if n > 1 else name for name, n in names.items()])
+    return f"{ops} → {len(group.outputs)} outputs" if len(group.outputs) > 1 else ops
+
+
+def space(kernel: Kernel) -> tuple[int, ...]:
+    """The sizes of the rows, and of the longest loops of a row."""
+    part = kernel.window.part if kernel.window is not None else None
+    inner = max(
+        [[loop.size for loop in stage.loops] for stage in kernel.stages], key=math.prod, default=[]
+    )
+    return (*[loop.size for loop in kernel.rows if loop is not part], *inner)
+
+
+def lines_of(nodes: Iterable[Node]) -> dict[Source | None, float]:
+    """The lines that nodes come from, and the part of each in the bytes they make."""
+    found: Counter[Source | None] = Counter()
+    for node in nodes:
+        if node.op is not ITEM:
+            types = node.type if isinstance(node.type, tuple) else (node.type,)
+            found[node.source] += max(1, nbytes(types))
+    whole = sum(found.values())
+    return {line: size / whole for line, size in found.most_common()}

@@ -258,7 +258,7 @@ class Cluster:
     def columns_beside(self, node: Node, places: Sequence[Place | None]) -> Axes | None:
         """The axes over which a fold below ``node`` will go, so that its place will be rows."""
         axes = flat(places[0]) if len(places) == 1 and places[0] is not None else None
-        if axes is None or self.folds or self.alone or node in self.refused:
+        if axes is None or self.fold_axes is not None or self.alone or node in self.refused:
             return None
         full = self.full
         columns = tuple([axis for axis in full if axis not in axes])
@@ -271,7 +271,7 @@ class Cluster:
     @property
     def disappointed(self) -> bool:
         """Whether the fold did not come after all."""
-        return bool(self.awaited) and not any([folded_dims(node) for node in self.nodes])
+        return bool(self.awaited) and self.widths is None
 
     def take(self, node: Node, fit: Fit) -> None:
         self.nodes.append(node)

@@ -61,7 +61,7 @@ class Links:
                 before = self.maker.get(self.source(node))
                 if before is not None:
                     self.after[before].add(step)
-        self.outputs = set(graph.outputs)
+        self.outputs, self.roots = set(graph.outputs), set(graph.roots)
         self.taken: set[Node] = set()
         self.reads: dict[Group, Reads] = {}
 
@@ -83,6 +83,8 @@ class Links:
         """Whether ``value`` can be stored into the memory of ``target``; readers then go first."""
         step = self.maker.get(value)
         if not isinstance(step, Group) or value in self.outputs or value in self.taken:
+            return False
+        if target in self.roots:  # the old value is needed in the end
             return False
         others = [reader for reader in self.readers_of(target) if reader is not step]
         if any([self.reaches(step, reader) for reader in others]):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rushlight.config import config
 from rushlight.graph.ir import Graph
+from rushlight.passes.borders import copy_old_values
 from rushlight.passes.dead import drop_dead
 from rushlight.passes.order import Plan, plan
 from rushlight.passes.simplify import simplify
@@ -41,6 +42,12 @@ PASSES = (
         why="rules may have found that a tensor keeps its value",
         holds="every write changes something",
     ),
+    Pass(
+        "borders",
+        copy_old_values,
+        why="after simplification, which sees no difference between a value and its copy",
+        holds="outputs and written values are not captured tensors that are written to",
+    ),
 )
 
 
@@ -54,7 +61,7 @@ def run(graph: Graph, timings: dict[str, float] | None = None) -> Graph:
     graph(%0: f32[2]):
       return %0
     >>> list(seconds)
-    ['simplify', 'dead']
+    ['simplify', 'dead', 'borders']
     """
     for step in PASSES:
         begin = time.perf_counter()

@@ -247,6 +247,7 @@ MOVEMENT: tuple[Rule, ...] = (
     ),
     # One product instead of a sum of equal terms: rounded once.
     rule(total(expand(x, size=s), dim=d, keepdim=k), sum_of_expanded),
+    # A sum of one term: it keeps −0, to which the eager kernel adds 0.
     rule(total(x, dim=d, keepdim=k), sum_of_one),
     rule(mean(expand(x, size=s), dim=d, keepdim=k), folded),
     *[rule(fold(expand(x, size=s), dim=d, keepdim=k), folded) for fold in (amax, amin)],

@@ -16,8 +16,9 @@ from rushlight.passes.order import Plan
 class Maker:
     """Makes nodes together with an example of their value, which gives them their types."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, dtype: Any = np.float32) -> None:
         self.random = np.random.default_rng(seed)
+        self.dtype = dtype
         self.values: dict[Node | None, Any] = {None: None}
         self.inputs: list[Node] = []
         self.captured: list[Node] = []
@@ -27,16 +28,19 @@ class Maker:
         self.values[node] = value
         return node
 
-    def input(self, *shape: int, dtype: Any = np.float32) -> Node:
-        self.inputs.append(self.leaf(INPUT, self.random.normal(size=shape).astype(dtype)))
+    def input(self, *shape: int) -> Node:
+        self.inputs.append(self.leaf(INPUT, self.normal(shape)))
         return self.inputs[-1]
 
-    def capture(self, *shape: int, dtype: Any = np.float32) -> Node:
-        self.captured.append(self.leaf(CAPTURED, self.random.normal(size=shape).astype(dtype)))
+    def capture(self, *shape: int) -> Node:
+        self.captured.append(self.leaf(CAPTURED, self.normal(shape)))
         return self.captured[-1]
 
-    def constant(self, value: Any, dtype: Any = np.float32) -> Node:
-        array = np.asarray(value, dtype)
+    def normal(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.asarray(self.random.normal(size=shape)).astype(self.dtype)
+
+    def constant(self, value: Any, dtype: Any = None) -> Node:
+        array = np.asarray(value, self.dtype if dtype is None else dtype)
         node = constant(array)
         self.values[node] = array
         return node
@@ -63,9 +67,9 @@ class Maker:
         return [self.values[n] for n in self.inputs], [self.values[n] for n in self.captured]
 
 
-def random_graph(seed: int, count: int = 25) -> tuple[Maker, Graph]:
+def random_graph(seed: int, count: int = 25, dtype: Any = np.float32) -> tuple[Maker, Graph]:
     """A graph of everyday ops; the same seed makes the same one."""
-    make = Maker(seed)
+    make = Maker(seed, dtype)
     choose = make.random
     pool = [make.input(4, 6), make.input(6), make.input(4, 1), make.capture(4, 6), make.capture()]
     pool += [make.constant(2.0), make.constant(np.zeros((4, 6)))]
@@ -87,7 +91,7 @@ def random_node(make: Maker, x: Node, pool: list[Node]) -> Node | None:
     choose, shape = make.random, x.type.shape
     floating = x.type.dtype.is_floating_point
     rank = len(shape)
-    kinds = ["unary", "binary", "binary", "move", "move", "fold", "fold", "rows", "other"]
+    kinds = ["unary", "binary", "binary", "move", "move", "fold", "fold", "rows", "other", "other"]
     match kinds[int(choose.integers(len(kinds)))]:
         case "unary" if floating:
             return make(str(choose.choice(["neg", "abs", "exp", "tanh", "relu", "square"])), x)
@@ -99,7 +103,7 @@ def random_node(make: Maker, x: Node, pool: list[Node]) -> Node | None:
                 return None
             if y.type.dtype is not x.type.dtype:
                 return None
-            return make(str(choose.choice(["add", "sub", "mul", "maximum", "div"])), x, y)
+            return make(str(choose.choice(["add", "sub", "mul", "maximum", "minimum"])), x, y)
         case "move":
             return random_move(make, x)
         case "fold" if rank and floating:
@@ -112,8 +116,36 @@ def random_node(make: Maker, x: Node, pool: list[Node]) -> Node | None:
             top = make("amax", small, dim=(d,), keepdim=True)
             e = make("exp", make("sub", small, top))
             return make("div", e, make("sum", e, dim=(d,), keepdim=True))
-        case "other" if rank == 2 and floating:
+        case "other" if rank and floating:
+            return random_other(make, x)
+    return None
+
+
+def random_other(make: Maker, x: Node) -> Node | None:
+    """Products, several results, scans, scatters, gathers, choices."""
+    choose, shape = make.random, x.type.shape
+    rank = len(shape)
+    d = int(choose.integers(rank))
+    match int(choose.integers(7)):
+        case 0 if rank == 2:
             return make("mm", x, make("permute", x, dims=(1, 0)))
+        case 1:
+            both = make("var_mean", x, dim=(d,), correction=0, keepdim=True)
+            parts = [make.item(both, k) for k in (0, 1)]
+            return make("add", make("sub", x, parts[1]), parts[int(choose.integers(2))])
+        case 2:
+            return make("cumsum", make("tanh", x), dim=d)
+        case 3:
+            index = make.constant(choose.integers(0, shape[d], shape), np.int64)
+            return make("gather", x, index, dim=d)
+        case 4:
+            return make("cat", x, make("neg", x), dim=d, kind=x.type.dtype.numpy)
+        case 5:
+            mask = make("gt", x, make.constant(0.0))
+            return make("where", mask, x, make("exp", make("neg", make("abs", x))))
+        case 6:
+            index = make.constant(choose.integers(0, shape[d], shape[d]), np.int64)
+            return make("index_add", make("exp", x), make("tanh", x), index, dim=d, alpha=1)
     return None
 
 

@@ -30,6 +30,17 @@ def test_random_graphs_compute_the_same(seed, simplified):
     assert equal(execute(graph, steps, *make.arguments()), expected)
 
 
+@pytest.mark.slow
+def test_many_random_graphs_compute_the_same():
+    for seed in range(1000, 3000):
+        make, graph = random_graph(seed, 20 + seed % 60, np.float64)
+        expected = interpret(graph, *make.arguments())
+        graph = simplify(graph)
+        steps = plan(graph)
+        check_steps(graph, steps.steps)
+        assert equal(execute(graph, steps, *make.arguments()), expected), seed
+
+
 def check_steps(graph: Graph, steps) -> None:
     """Every node is in a step, dear ones in one only; outputs lie in the spaces of their group."""
     count: dict[Node, int] = {}

@@ -66,6 +66,16 @@ def test_computing_again_at_another_index_forbids_it_too():
             assert new not in steps.stores
 
 
+def test_an_old_value_that_is_an_output_stays():
+    make = Maker()
+    a, b = make.capture(4), make.capture(4)
+    new = make("exp", b)
+    assert stored(make, (a, new), outputs=[a]) == set()
+    make = Maker()
+    a, b = make.capture(4), make.capture(4)
+    assert stored(make, (b, a), (a, make("exp", b))) == set()
+
+
 def test_two_tensors_written_with_one_value():
     make = Maker()
     a, b = make.capture(4), make.capture(4)

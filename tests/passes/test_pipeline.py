@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.graph.ir import interpret
 from rushlight.passes import pipeline
 from rushlight.passes.dead import drop_dead
-from tests.passes.graphs import Maker
+from tests.passes.graphs import Maker, equal, execute
 
 
 def test_every_pass_says_why():
@@ -38,4 +39,17 @@ def test_timings():
     make = Maker()
     seconds: dict[str, float] = {}
     pipeline.lower(make.graph(make("exp", make.input(3))), seconds)
-    assert list(seconds) == ["simplify", "dead", "plan"]
+    assert list(seconds) == ["simplify", "dead", "borders", "plan"]
+
+
+def test_old_values_are_copied_before_they_are_overwritten():
+    make = Maker()
+    a, b, c = make.capture(3), make.capture(3), make.capture(3)
+    new = make("exp", c)
+    graph = make.graph(c, a, writes=[(a, b), (b, a), (c, new)])
+    changed, steps = pipeline.lower(graph)
+    roots = {value for _, value in changed.writes} | set(changed.outputs)
+    assert not roots & {a, b, c}
+    found = execute(changed, steps, *make.arguments())
+    assert equal(found, interpret(graph, *make.arguments()))
+    assert len(steps.stores) >= 2

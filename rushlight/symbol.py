@@ -16,68 +16,67 @@ class TraceError(RuntimeError):
 class Symbol:
     """A value of a graph in the place of an array.
 
-    It has the shape, dtype and strides of the array it stands for, ``example``, on which the traced
-    ops have really run; but whoever tries to read elements from it gets a ``TraceError``, so that
-    nothing that depends on data becomes a constant of the graph unseen.
+    It has the shape, dtype and strides of the array it stands for, like its ``template``, whose
+    elements mean nothing; whoever tries to read elements gets a ``TraceError``, so that nothing
+    that depends on data becomes a constant of the graph unseen.
 
     A view holds the symbol it is a view of and how it is made of that; writing to either is seen
     by both, as with arrays. ``version`` counts the writes to a symbol that is no view.
     """
 
-    __slots__ = ("base", "example", "how", "node", "owned", "seen", "trace", "version")
+    __slots__ = ("base", "how", "node", "seen", "template", "trace", "version")
 
-    def __init__(self, trace: Any, node: Any, example: np.ndarray) -> None:
-        self.trace, self.node, self.example = trace, node, example
+    def __init__(self, trace: Any, node: Any, template: np.ndarray) -> None:
+        self.trace, self.node, self.template = trace, node, template
         self.base: Symbol | None = None
         self.how: Any = None  # (view op, attributes) that make it of its base
-        self.seen = 0  # the version of the root for which node and example are right
+        self.seen = 0  # the version of the root for which the node is right
         self.version = 0
-        self.owned = True  # whether ``example`` may be written to
 
-    shape = property(lambda self: self.example.shape)
-    dtype = property(lambda self: self.example.dtype)
-    ndim = property(lambda self: self.example.ndim)
-    size = property(lambda self: self.example.size)
-    strides = property(lambda self: self.example.strides)
-    itemsize = property(lambda self: self.example.itemsize)
-    nbytes = property(lambda self: self.example.nbytes)
-    flags = property(lambda self: self.example.flags)
-    T = property(lambda self: self.look(self.example.T))
-    real = property(lambda self: self.look(self.example.real))
-    imag = property(lambda self: self.look(self.example.imag))
+    shape = property(lambda self: self.template.shape)
+    dtype = property(lambda self: self.template.dtype)
+    ndim = property(lambda self: self.template.ndim)
+    size = property(lambda self: self.template.size)
+    strides = property(lambda self: self.template.strides)
+    itemsize = property(lambda self: self.template.itemsize)
+    nbytes = property(lambda self: self.template.nbytes)
+    flags = property(lambda self: self.template.flags)
+    T = property(lambda self: self.look(self.template.T))
+    real = property(lambda self: self.look(self.template.real))
+    imag = property(lambda self: self.look(self.template.imag))
 
     def look(self, array: np.ndarray) -> Symbol:
-        """A look at the example; it becomes a value when a view op says how it was made."""
+        """A look at the template: it becomes a value when a view op says how it was made."""
         return Symbol(self.trace, None, array)
 
     def __len__(self) -> int:
-        return len(self.example)
+        return len(self.template)
 
     def __getitem__(self, key: Any) -> Symbol:
-        array = self.example[key]
+        array = self.template[key]
         if type(array) is not np.ndarray:
-            array = self.example[(*key, ...) if isinstance(key, tuple) else (key, ...)]
-        if array.size and not np.may_share_memory(array, self.example):
+            array = self.template[(*key, ...) if isinstance(key, tuple) else (key, ...)]
+        if array.size and not np.may_share_memory(array, self.template):
             self.refuse()
         return self.look(array)
 
     def reshape(self, *shape: Any, **options: Any) -> Symbol:
-        array = self.example.reshape(*shape, **options)
-        if array.size and not np.may_share_memory(array, self.example):
+        array = self.template.reshape(*shape, **options)
+        if array.size and not np.may_share_memory(array, self.template):
             raise ValueError("a look at the elements in that shape needs a copy")
         return self.look(array)
 
     def transpose(self, *axes: Any) -> Symbol:
-        return self.look(self.example.transpose(*axes))
+        return self.look(self.template.transpose(*axes))
 
     def swapaxes(self, a: int, b: int) -> Symbol:
-        return self.look(self.example.swapaxes(a, b))
+        return self.look(self.template.swapaxes(a, b))
 
     def squeeze(self, axis: Any = None) -> Symbol:
-        return self.look(self.example.squeeze(axis))
+        return self.look(self.template.squeeze(axis))
 
     def view(self, dtype: Any) -> Symbol:
-        return self.look(self.example.view(dtype))
+        return self.look(self.template.view(dtype))
 
     def refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Elements are not known while a function is traced."""

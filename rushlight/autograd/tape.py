@@ -259,7 +259,7 @@ def refresh(view: Tensor) -> None:
     base = base_of(view)
     history, array = edge(base), base._array
     if type(array) is Symbol:
-        array = array.example
+        array = array.template
     if history is None:
         view._view_node = None  # for now: the base may yet be made to want a gradient
         return

@@ -1,8 +1,9 @@
 """Trace: runs a function once and writes down the graph of what it did to tensors.
 
-Ops run for real on examples, which gives shapes, dtypes and errors; but nothing outside changes:
-what is written to goes to copies, and in the end every tensor, counter and generator is as it was.
-The effects become *writes* of the graph. See ``docs/design/static-graph.md``.
+Ops say what shapes and dtypes their results have, and raise their errors; elements are computed only
+for the few that cannot tell without. Nothing outside changes: in the end every tensor, counter and
+generator is as it was. The effects become *writes* of the graph. See
+``docs/design/static-graph.md``.
 """
 
 from __future__ import annotations
@@ -18,12 +19,24 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
-from rushlight.autograd.tape import steps
 from rushlight.errors import user_place
 from rushlight.generator import Generator
 from rushlight.graph.host import host
-from rushlight.graph.ir import CAPTURED, INPUT, Graph, Node, Source, TensorType, constant, item
-from rushlight.graph.ir import type_of
+from rushlight.graph.ir import (
+    CAPTURED,
+    CONSTANT,
+    INPUT,
+    Graph,
+    Node,
+    Source,
+    TensorType,
+    compute,
+    constant,
+    item,
+    type_of,
+    walk,
+)
+from rushlight.graph.modules import Paths
 from rushlight.ops.base import Op, registry
 from rushlight.ops.elementwise import common_dtype, mismatch
 from rushlight.ops.families import Elementwise, number
@@ -98,7 +111,8 @@ class Trace:
         self.decided: list[tuple[Callable[[], Any], Any]] = []  # questions, and their answers
         self.assigned: list[tuple[Any, Any, Tensor]] = []  # entries of dicts that are new tensors
         self.forward: Source | None = None  # whose gradient is being computed
-        self.modules: list[str] = []
+        self.values: dict[Node, Any] = {}  # elements, as far as they are known
+        self.modules = Paths()
         self.effects = Effects()
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -127,12 +141,14 @@ class Trace:
                 return parts
         given = self.elementwise(op, operands) if isinstance(op, Elementwise) else operands
         pairs = [self.operand(t) for t in given]
+        nodes = tuple([node for node, _ in pairs])
+        templates = [template for _, template in pairs]
         attrs = {name: self.attribute(value) for name, value in attrs.items()}
         generator = attrs.get("generator")
         if isinstance(generator, Generator):
-            return self.draw(op, pairs, attrs, generator)
-        y = self.compute(op, [example for _, example in pairs], attrs)
-        return self.symbols(op, tuple([node for node, _ in pairs]), attrs, y)
+            return self.draw(op, nodes, templates, attrs, generator)
+        y = self.infer(op, nodes, templates, attrs)
+        return self.symbols(op, nodes, attrs, y)
 
     def decomposed(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The symbols of an op that says what it is made of, unless it declines."""
@@ -146,16 +162,33 @@ class Trace:
             return tuple([self.symbol(t) for t in y])
         return y if y is NotImplemented else self.symbol(y)
 
-    def compute(self, op: Op, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    def infer(self, op: Op, nodes: Sequence[Node | None], templates: Any, attrs: Any) -> Any:
+        """Arrays of the shapes and dtypes of the results: by the op's rule, or by trying it.
+
+        An op without a rule is tried on zeros, and where they are no good on the true elements.
+        """
+        if op.infer is not None:
+            try:
+                y = op.infer(templates, attrs)
+            except ValueError as error:
+                raise mismatch(op.name, templates, error) from None
+            if y is not NotImplemented:
+                return y
         try:
+            y = local.state.run(op.compute, [zeros_like(t) for t in templates], attrs)
+        except Exception:
+            arrays = [None if n is None else self.value(n) for n in nodes]
             y = local.state.run(op.compute, arrays, attrs)
-        except ValueError as error:
-            if isinstance(op, Elementwise):
-                raise mismatch(op.name, arrays, error) from None
-            raise
         if isinstance(y, tuple):
             return tuple([np.asarray(part) for part in y])
         return np.asarray(y)
+
+    def value(self, node: Node) -> np.ndarray:
+        """The elements of a node, for ops that cannot do without."""
+        for n in walk([node], self.values):  # type: ignore[arg-type]
+            arrays = [None if i is None else self.values[i] for i in n.inputs]
+            self.values[n] = local.state.run(compute, n, arrays)
+        return self.values[node]
 
     def symbols(self, op: Any, nodes: tuple[Node | None, ...], attrs: Any, y: Any) -> Any:
         node = Node(op, nodes, attrs, type_of(y), self.source())
@@ -163,7 +196,9 @@ class Trace:
             return Symbol(self, node, y)
         return tuple([Symbol(self, item(node, i), part) for i, part in enumerate(y)])
 
-    def draw(self, op: Op, pairs: Any, attrs: dict[str, Any], generator: Generator) -> Any:
+    def draw(
+        self, op: Op, nodes: Any, templates: Any, attrs: dict[str, Any], generator: Generator
+    ) -> Any:
         """A random op: it takes the generator's state and gives the next one."""
         stream = self.streams.get(generator)
         if stream is None:
@@ -172,12 +207,12 @@ class Trace:
             self.captures.append(capture)
             before, fresh = Generator.get_state(generator), generator.is_fresh
             stream = self.streams[generator] = Stream(capture, node, before, fresh)
-        y = self.compute(op, [example for _, example in pairs], attrs)
+            self.values[node] = before
+        y = self.infer(op, nodes, templates, attrs)
         several = y if isinstance(y, tuple) else (y,)
         kinds = (*[type_of(part) for part in several], STATE)
         where = list(self.streams).index(generator)
-        inputs = (stream.node, *[node for node, _ in pairs])
-        node = Node(op, inputs, {**attrs, "generator": where}, kinds, self.source())
+        node = Node(op, (stream.node, *nodes), {**attrs, "generator": where}, kinds, self.source())
         stream.node = item(node, len(several))
         symbols = [Symbol(self, item(node, i), part) for i, part in enumerate(several)]
         return tuple(symbols) if isinstance(y, tuple) else symbols[0]
@@ -198,12 +233,12 @@ class Trace:
         return found
 
     def operand(self, t: Any) -> tuple[Node | None, Any]:
-        """The node and the example of an operand."""
+        """The node and the template of an operand."""
         if t is None:
             return None, None
         if isinstance(t, (Tensor, Symbol)):
             symbol = self.symbol(t)
-            return self.current(symbol), symbol.example
+            return self.current(symbol), symbol.template
         array = np.asarray(t)
         return constant(array), array
 
@@ -236,11 +271,12 @@ class Trace:
 
     def capture(self, t: Any, array: np.ndarray) -> Symbol:
         symbol = Symbol(self, Node(CAPTURED, (), {}, type_of(array)), array)
-        symbol.owned = False
+        self.values[symbol.node] = array
         owner = self.grads_of.get(id(t))
         capture = Capture(symbol.node, symbol, t if owner is None else owner, owner is not None)
         self.captures.append(capture)
         self.by_symbol[symbol] = capture
+        self.modules.note(t)
         self.detach(t)
         return symbol
 
@@ -258,7 +294,7 @@ class Trace:
         array = t._array
         node = Node(INPUT, (), {}, type_of(array))
         symbol = Symbol(self, node, array)
-        symbol.owned = False
+        self.values[node] = array
         self.touch(t)
         self.detach(t)
         self.inputs.append(node)
@@ -273,6 +309,7 @@ class Trace:
         array = np.array(read(), np.float64)
         symbol = Symbol(self, Node(CAPTURED, (), {}, type_of(array)), array)
         capture = Capture(symbol.node, symbol, number=read)
+        self.values[symbol.node] = array
         self.captures.append(capture)
         self.by_symbol[symbol] = capture
         return host(symbol, read, self.decide)
@@ -291,22 +328,19 @@ class Trace:
         if base is not None and symbol.seen != root(symbol).version:
             node = self.current(base)
             op, attrs = symbol.how
-            symbol.example = op.eager(base.example, **attrs)
-            symbol.node = Node(op, (node,), attrs, type_of(symbol.example), self.source())
+            symbol.node = Node(op, (node,), attrs, type_of(symbol.template), self.source())
             symbol.seen = root(symbol).version
         if symbol.node is None:
             symbol.refuse()
         return symbol.node
 
     def view(self, op: Op, x: Tensor, array: Any, attrs: Mapping[str, Any]) -> Symbol:
-        """The symbol of a view of ``x``; ``array`` is what ``op`` makes of its example."""
+        """The symbol of a view of ``x``; ``array`` is what ``op`` makes of its template."""
         base = self.symbol(x)
         node = self.current(base)
-        example = array.example if isinstance(array, Symbol) else array
-        if root(base).version:  # what was written to is not in the array of outside
-            example = op.eager(base.example, **attrs)
-        made = Node(op, (node,), dict(attrs), type_of(example), self.source())
-        symbol = Symbol(self, made, example)
+        template = array.template if isinstance(array, Symbol) else array
+        made = Node(op, (node,), dict(attrs), type_of(template), self.source())
+        symbol = Symbol(self, made, template)
         symbol.base, symbol.how, symbol.seen = base, (op, dict(attrs)), root(base).version
         return symbol
 
@@ -314,30 +348,17 @@ class Trace:
         """Writes ``value`` (broadcast and cast) over the elements of ``t``."""
         target = self.symbol(t)
         self.current(target)
-        node = self.fitted(value, target.example)
+        node = self.fitted(value, target.template)
         whole = root(target)
-        if not whole.owned:
-            whole.example = np.array(whole.example, order="K")
-            whole.owned = True
         self.touch(t)
         if target is whole:
-            np.copyto(whole.example, value.example, casting="unsafe")
             whole.node = node
         else:
-            target.example = self.path(target)
-            np.copyto(target.example, value.example, casting="unsafe")
             scatter = registry["view_scatter"]
             attrs = {"chain": chain(target)}
             whole.node = Node(scatter, (whole.node, node), attrs, whole.node.type, self.source())
         whole.version += 1
         target.node, target.seen = node, whole.version
-
-    def path(self, symbol: Symbol) -> np.ndarray:
-        """The example of a view, made anew from its root's."""
-        array = root(symbol).example
-        for op, attrs in steps(chain(symbol)):
-            array = op.eager(array, **attrs)
-        return array
 
     def fitted(self, value: Symbol, target: np.ndarray) -> Node:
         """``value`` with the dtype and shape of ``target``."""
@@ -356,7 +377,7 @@ class Trace:
 
     def snapshot(self, symbol: Symbol) -> Symbol:
         """The value as it is now, whatever is written later."""
-        return Symbol(self, self.current(symbol), symbol.example.copy())
+        return Symbol(self, self.current(symbol), symbol.template)
 
     def write(self, op: Op, t: Tensor, others: Sequence[Any], attrs: Mapping[str, Any]) -> None:
         """An op that changes ``t`` in place, as the op that returns the changed copy."""
@@ -367,11 +388,11 @@ class Trace:
         symbol = self.symbol(t)
         capture = self.by_symbol.get(symbol)
         if capture is not None and capture.number is not None:
-            self.decide(capture.number, symbol.example.item())
-            return symbol.example
+            self.decide(capture.number, self.values[capture.node].item())
+            return self.values[capture.node]
         node = self.current(symbol)
-        if node.op.name == "constant":
-            return symbol.example
+        if node.op is CONSTANT:
+            return node.attrs["value"]
         return symbol.refuse()
 
     def mark(self, results: Sequence[Tensor]) -> None:
@@ -426,7 +447,7 @@ class Trace:
         place = user_place()
         if place is None:
             return None
-        return Source(*place, self.modules[-1] if self.modules else "")
+        return Source(*place, self.modules.current())
 
     def place(self) -> str:
         source = self.source()
@@ -524,6 +545,9 @@ class Trace:
             return "generator"
         if capture.number is not None:
             return f"number{position}"
+        known = self.modules.names.get(id(capture.tensor))
+        if known is not None:
+            return f"{known}.grad" if capture.grad else known
         return f"{'grad' if capture.grad else 'tensor'}{position}"
 
 
@@ -542,6 +566,11 @@ def chain(symbol: Symbol) -> Any:
     if symbol.base is None:
         return None
     return (chain(symbol.base), *symbol.how)
+
+
+def zeros_like(template: Any) -> Any:
+    """Zeros to try an op on."""
+    return None if template is None else np.zeros(template.shape, template.dtype)
 
 
 def memory_key(array: np.ndarray) -> Any:

@@ -136,6 +136,12 @@ class Linear(Op):
             check_expandable(bias, (*x.shape[:-1], len(w)))
         return (input, weight, bias), {}
 
+    def infer(self, arrays, attrs):
+        x, weight, _ = arrays
+        if x.dtype in UNUSUAL:
+            return NotImplemented
+        return np.empty((*x.shape[:-1], len(weight)), x.dtype)
+
     def eager(self, x, weight, bias):
         if x.dtype in UNUSUAL:
             refuse_bool("addmm_impl_cpu_", x)
@@ -226,6 +232,10 @@ class PlusMm(Op):
 
     def check(self, input: Tensor, a: Tensor, b: Tensor) -> Any:
         return (input, a, b), {}
+
+    def infer(self, arrays, attrs):
+        _, a, b = arrays
+        return np.empty((len(a), b.shape[1]), a.dtype)
 
     def eager(self, input, a, b):
         if a.dtype in dtypes.HALF:

@@ -83,6 +83,7 @@ class Op:
     scan: Any = None  # (b, *sources, **attrs): running sums or products
     decompose: Any = None  # (*tensors, **attrs): the op in ops that a graph holds in its place
     library: str = ""  # why none of them: programs call ``eager``
+    infer: Any = None  # (arrays, attrs): arrays like the results, of which only the types count
     dynamic: bool = False  # the shape of the result depends on values: it cannot be traced
 
     def __init_subclass__(cls, abstract: bool = False) -> None:

@@ -74,6 +74,10 @@ class Product(Op, abstract=True):
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return rounded(self.eager, *arrays)
 
+    def infer(self, arrays, attrs):
+        x, y = arrays
+        return np.empty((*x.shape[:-1], *y.shape[1:]), x.dtype)
+
     def check(self, input: Tensor, mat2: Tensor) -> Any:
         x, y = input._array, mat2._array
         fits = (x.ndim, y.ndim) == self.ranks and x.shape[-1] == y.shape[0]
@@ -315,6 +319,10 @@ class Bmm(Op):
 
         self.batched = batched
         return function
+
+    def infer(self, arrays, attrs):
+        x, y = arrays
+        return np.empty((*x.shape[:2], y.shape[2]), x.dtype)
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return rounded(self.eager, *arrays)

@@ -37,6 +37,10 @@ class Convolve(Op):
     ) -> Any:
         return (x, w, bias), {"geometry": geometry, "count": count}
 
+    def infer(self, arrays, attrs):
+        x, w, _ = arrays
+        return np.empty((x.shape[0], w.shape[0], *attrs["count"]), x.dtype)
+
     def eager(self, x, w, bias, *, geometry, count):
         return biased(partial(kernels.convolve, geometry=geometry, count=count), x, w, bias)
 
@@ -61,6 +65,11 @@ class ConvolveTransposed(Op):
     ) -> Any:
         return (y, w, bias), {"geometry": geometry, "size": size}
 
+    def infer(self, arrays, attrs):
+        y, w, _ = arrays
+        channels = w.shape[1] * attrs["geometry"].groups
+        return np.empty((y.shape[0], channels, *attrs["size"]), y.dtype)
+
     def eager(self, y, w, bias, *, geometry, size):
         return biased(
             partial(kernels.convolve_transposed, geometry=geometry, size=size), y, w, bias
@@ -84,6 +93,11 @@ class ConvolveWeight(Op):
 
     def check(self, x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) -> Any:
         return (x, y), {"geometry": geometry, "kernel": kernel}
+
+    def infer(self, arrays, attrs):
+        x, y = arrays
+        channels = x.shape[1] // attrs["geometry"].groups
+        return np.empty((y.shape[1], channels, *attrs["kernel"]), x.dtype)
 
     def eager(self, x, y, *, geometry, kernel):
         return rounded(partial(kernels.convolve_weight, geometry=geometry, kernel=kernel), x, y)

@@ -91,6 +91,22 @@ class Pointwise(Op, abstract=True):
         return self.emit(b, *[wide(x.broadcast(i)) for x in operands], **attrs)
 
 
+    def infer(self, arrays: Sequence[ndarray], attrs: Mapping[str, Any]) -> Any:
+        """Of a trace: the shape is the broadcast one; the dtype comes of trying single elements."""
+        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        try:
+            y = local.state.run(self.compute, [np.ones((), a.dtype) for a in arrays], attrs)
+        except NotImplementedError:
+            raise
+        except Exception:
+            return NotImplemented
+        if isinstance(y, tuple):
+            return tuple([np.empty(shape, np.asarray(part).dtype) for part in y])
+        kind = np.asarray(y).dtype
+        like = [a for a in arrays if a.shape == shape]
+        return np.empty_like(like[0], kind) if like else np.empty(shape, kind)
+
+
 class Elementwise(Pointwise, abstract=True):
     """Ops that treat each element alone, with one kernel for each dtype."""
 

@@ -61,6 +61,21 @@ class Fold(Op, abstract=True):
     def folded(self, attrs, shape):
         return folded_dims(len(shape), attrs["dim"])
 
+    def infer(self, arrays, attrs):
+        return folded_type(self, arrays[0], attrs)
+
+
+def folded_type(op: Op, x: np.ndarray, attrs: Any) -> Any:
+    """An array like ``x`` folded: the dtype comes of trying a single element."""
+    if not x.size:
+        return NotImplemented
+    y = local.state.run(op.compute, [np.ones([1] * x.ndim, x.dtype)], attrs)
+    dims = op.folded(attrs, x.shape)
+    shape = [1 if i in dims else n for i, n in enumerate(x.shape)]
+    if not attrs["keepdim"]:
+        shape = [n for i, n in enumerate(x.shape) if i not in dims]
+    return np.empty(shape, np.asarray(y).dtype)
+
 
 def fold_attributes(x: Tensor, dim: Dims, keepdim: bool) -> dict[str, Any]:
     if dim is None and keepdim is False:

@@ -32,6 +32,9 @@ class Write(Op, abstract=True):
         self.write(y, *others, **attrs)
         return y
 
+    def infer(self, arrays, attrs):
+        return np.empty(arrays[0].shape, arrays[0].dtype)
+
     def make_in_place(self) -> Callable[..., Tensor]:
         check, change = self.check, self.change
 

@@ -108,7 +108,7 @@ class View(Op, abstract=True):
 def looked_at(x: Tensor) -> ndarray:
     """The array to take a view of; of a symbol, the one that it stands for."""
     array = x._array
-    return array.example if type(array) is Symbol else array
+    return array.template if type(array) is Symbol else array
 
 
 def along(dim: int, part: Any) -> tuple[Any, ...]:

@@ -335,6 +335,7 @@ class Poisson(Op):
     """
 
     method = False
+    library = "how many numbers are drawn depends on values"
     samples = [S(T(3, low=0.1, high=30.0)), S(T(low=0.1)), S(T(0, 2, low=0.1))]
     errors = [
         Fails(RuntimeError, "expected rate to be non-negative", T(2, low=-2.0, high=-1.0)),
@@ -364,6 +365,7 @@ class Multinomial(Op):
     """
 
     differentiable = False
+    library = "a search"
     samples = [
         S(T(5, low=0.1), 2), S(T(2, 5, low=0.1), 7, True), S(T(3, 4, low=0.1), num_samples=1),
     ]  # fmt: skip

@@ -62,6 +62,7 @@ from rushlight.dtypes import (
 )
 from rushlight.func import vmap
 from rushlight.generator import native as _native
+from rushlight.ops.programs import Compiler as _Compiler
 from rushlight.interop import (
     from_dlpack,
     from_numpy,
@@ -199,4 +200,5 @@ def __dir__() -> list[str]:
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(_ops).items() if callable(op)})
 _keep_freed_memory()
+_Compiler.load = lambda: vars(importlib.import_module(f"{__name__}.compile"))["required"]
 _native.load = lambda: importlib.import_module(f"{__name__}.runtime.random").functions()

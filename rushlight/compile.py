@@ -81,6 +81,7 @@ class Compiled:
         self.known: OrderedDict[Any, list[Specialization]] = OrderedDict()
         self.lifted: set[int] = set()  # positions of floats that were seen to change
         self.floats: dict[int, float] = {}
+        self.made: dict[Any, int] = {}  # how often programs were made for a key
         self.refused: str = ""  # why it runs in dynamic mode
         self.bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
 
@@ -110,6 +111,7 @@ class Compiled:
         try:
             with _tracing:
                 made = specialize(self.function, arguments, self.lifted)
+                self.count(arguments.key, made)
         except TraceError as error:
             if self.fullgraph:
                 raise
@@ -122,6 +124,16 @@ class Compiled:
             return self.function(*args, **kwargs)
         self.remember(arguments.key, made)
         return made.run(arguments)
+
+    def count(self, key: Any, made: Specialization) -> None:
+        """An error if something around the function changes at every call."""
+        self.made[key] = self.made.get(key, 0) + 1
+        if self.made[key] > config.recompiles:
+            why = self.known[key][0].guards.explain() if self.known.get(key) else None
+            raise TraceError(
+                f"it was compiled {config.recompiles} times for the same kind of arguments, since "
+                f"what it depends on changes again and again ({why or 'see config.recompiles'})"
+            )
 
     def with_changing_floats(self, arguments: Arguments, args: Any, kwargs: Any) -> Arguments:
         """Floats that differ from those of an earlier call become numbers of the run."""
@@ -195,6 +207,11 @@ class CompiledModule(Module):
         self._orig_mod.train(mode)
         self.__dict__["training"] = mode
         return self
+
+
+def required(function: Callable[..., Any]) -> Compiled:
+    """``function`` compiled; what cannot be part of a graph is an error."""
+    return Compiled(function, fullgraph=True)
 
 
 def graph(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -36,9 +36,11 @@ class Config:
     deterministic_warn_only: bool = False  # and its warn_only
     float32_matmul_precision: str = "highest"  # what set_float32_matmul_precision was told
     public_name: str = "rushlight"  # what texts call the package: a served program reads torch
+    fuse_eager: bool = _flag("fuse_eager", True)  # large softmaxes, norms, … as programs
     disable_compile: bool = _flag("disable_compile", False)  # compiled functions run as Python
     programs: int = 64  # kinds of arguments for which a compiled function keeps programs
     programs_per_key: int = 8  # programs for one kind of arguments, by what is around it
+    recompiles: int = 32  # programs made for one kind of arguments before it is given up
     keep_memory: bool = _flag("keep_memory", True)  # freed arrays stay with the process
     cache_dir: str = _text("cache_dir", "")  # native code on disk; "" means the user's cache folder
     cache_limit: int = _number("cache_limit", 1 << 30)  # and its bytes at most; 0 keeps none

@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.kernels.pooling import Window
+from rushlight.kernels.resampling import Map
+from rushlight.kernels.windows import Geometry
 from rushlight.ops.base import Op, registry
 
 DTYPES = {kind.name: kind for kind in dtypes.ALL}
+RECORDS: dict[str, Any] = {record.__name__: record for record in (Geometry, Map, Window)}
 
 
 def literal(value: Any) -> str:
@@ -35,6 +39,8 @@ def literal(value: Any) -> str:
         return f"slice({literal(value.start)}, {literal(value.stop)}, {literal(value.step)})"
     if value is ...:
         return "..."
+    if type(value).__name__ in RECORDS:
+        return f"{type(value).__name__}({', '.join([literal(v) for v in value])})"
     if isinstance(value, tuple):
         inner = ", ".join([literal(v) for v in value])
         return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -120,6 +126,8 @@ def build(node: ast.expr) -> Any:
 
 
 def made(name: str, args: list[ast.expr]) -> Any:
+    if name in RECORDS:
+        return RECORDS[name](*[build(a) for a in args])
     match name:
         case "op":
             return registry[ast.unparse(args[0])]

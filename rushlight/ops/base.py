@@ -33,6 +33,7 @@ from rushlight.autograd.tape import (
 from rushlight.errors import user_place
 from rushlight.layouts import OutOfMemoryError
 from rushlight.ops.elements import chosen
+from rushlight.ops.programs import fused
 from rushlight.ops.samples import Fails, S
 from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new, wrap
@@ -69,6 +70,7 @@ class Op:
     differentiable: bool | tuple[int, ...] = True  # which of the results have gradients
     arithmetic: bool = False  # its rules are operators alone: they also run on bare arrays
     result: Callable[..., Any] | None = None  # the named tuple of several results
+    fused: bool = False  # large operands are given to a compiled program, see ops/programs.py
     samples: Sequence[S] = ()
     errors: Sequence[Fails] = ()
 
@@ -275,6 +277,8 @@ def snake(name: str) -> str:
 
 def publish(op: Op) -> None:
     """Gives an op its names: function, method, in-place variant, aliases."""
+    if op.fused:
+        op.call = fused(op.call)
     call = op.call
     renamed = "<locals>" in call.__qualname__ or call.__name__ != op.name
     call.__name__ = op.name

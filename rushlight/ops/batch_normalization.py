@@ -54,6 +54,7 @@ follow = registry["follow"].call
 
 
 @composite(
+    fused=True,
     namespace=SPACE,
     method=False,
     samples=[

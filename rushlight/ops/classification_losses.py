@@ -411,6 +411,7 @@ registry["label_cross_entropy"].node.__name__ = "NllLossBackward0"
 
 
 @composite(
+    fused=True,
     namespace="nn.functional",
     method=False,
     samples=[

@@ -90,7 +90,6 @@ class Pointwise(Op, abstract=True):
         """The element at ``i``; half types are computed in float32, as by :func:`half`."""
         return self.emit(b, *[wide(x.broadcast(i)) for x in operands], **attrs)
 
-
     def infer(self, arrays: Sequence[ndarray], attrs: Mapping[str, Any]) -> Any:
         """Of a trace: the shape is the broadcast one; the dtype comes of trying single elements."""
         shape = np.broadcast_shapes(*[a.shape for a in arrays])

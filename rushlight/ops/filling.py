@@ -85,7 +85,11 @@ class Copy(Overwrite):
 
     def check(self, input: Tensor, src: Tensor | float, non_blocking: bool = False) -> Any:
         if not isinstance(src, Tensor):
-            src = literal(np.asarray(src)) if isinstance(src, NUMBER) else need_tensor("copy_", src, "src", 2)
+            src = (
+                literal(np.asarray(src))
+                if isinstance(src, NUMBER)
+                else need_tensor("copy_", src, "src", 2)
+            )
         target, shape = input._array.shape, src._array.shape
         if shape != target and not is_expandable(shape, target):
             raise uncopyable(target, shape)

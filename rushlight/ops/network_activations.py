@@ -227,6 +227,7 @@ class Hardswish(Activation):
 
 
 @composite(
+    fused=True,
     namespace=SPACE,
     method=False,
     kinds="fc",
@@ -292,6 +293,7 @@ normal_cdf = registry["normal_cdf"].call
 
 
 @composite(
+    fused=True,
     namespace=SPACE,
     method=False,
     samples=[*SAMPLES, S(T(3, 4, low=-6, high=6)), S(T(3, 4), approximate="tanh")],

@@ -183,6 +183,7 @@ def trailing(
 
 
 @composite(
+    fused=True,
     namespace=SPACE,
     method=False,
     samples=[
@@ -227,6 +228,7 @@ def layer_norm(
 
 
 @composite(
+    fused=True,
     namespace=SPACE,
     method=False,
     samples=[
@@ -274,6 +276,7 @@ def too_few(what: str, shape: Sequence[int]) -> ValueError:
 
 
 @composite(
+    fused=True,
     namespace=SPACE,
     method=False,
     samples=[

@@ -138,7 +138,9 @@ def alike_tensors(condition: Any, a: Any, b: Any) -> tuple[Tensor, Tensor, Tenso
         if not isinstance(value, (Tensor, *NUMBER)):
             raise messages.expected_tensor("where", name, position, value)
     kind = common_dtype((a, b))
-    x, y = [t.to(kind) if isinstance(t, Tensor) else literal(np.array(t, kind.numpy)) for t in (a, b)]
+    x, y = [
+        t.to(kind) if isinstance(t, Tensor) else literal(np.array(t, kind.numpy)) for t in (a, b)
+    ]
     return c.to(dtypes.bool_), x, y
 
 

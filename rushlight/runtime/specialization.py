@@ -24,6 +24,7 @@ from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
 from rushlight.graph.trace import Capture, Trace
 from rushlight.graph.watches import MISSING, Change, Items
+from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.executable import Executable
 from rushlight.symbol import Symbol, TraceError
@@ -183,6 +184,7 @@ class Specialization:
         self.backward: Executable | None = None
         self.forward: Executable
         if self.joint:
+            graph = pipeline.run(graph)
             tangents = graph.inputs[len(traced.arguments.tensors) :]
             end = self.count + len(traced.gradients)
             ahead = (*graph.outputs[: self.count], *graph.outputs[end:])

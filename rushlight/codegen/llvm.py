@@ -162,7 +162,7 @@ class Function(Memory):
             self.enter(loop, index)
             if not rest:
                 return body(values)
-            if stage.scans or math.prod([n.size for n in rest]) <= SHORT:
+            if stage.scans or short:
                 kinds = [kind for kind, _ in carried]
                 return self.nest(stage, rest, list(zip(kinds, values, strict=True)))
             inner = self.nest(stage, rest, self.starts(stage.folds, stage))
@@ -174,7 +174,9 @@ class Function(Memory):
             return self.combined(stage, values, inner)
 
         step = FLUSH * (self.full if loop is self.along else 1)
-        if loop is not self.along and math.prod([n.size for n in loops]) <= SHORT:
+        scalar = self.along not in stage.loops and not stage.stores
+        short = scalar and math.prod([n.size for n in stage.loops]) <= SHORT
+        if short:
             return self.unrolled(loop.size, carried, entered)
         if rest:
             return self.each(begin, end, 1, carried, entered)

@@ -7,7 +7,7 @@ memory; then the loops are put in order (:mod:`rushlight.codegen.schedule`).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 from rushlight.codegen.kernel import Kernel, Store
@@ -17,6 +17,7 @@ from rushlight.codegen.values import Fold, Loop, Value
 from rushlight.graph.ir import ITEM, Node
 
 LETTERS = "xyzuvwabcdefgh"
+Space = tuple[list[Loop], tuple[Loop, ...], Value | None]
 
 
 class Group(Protocol):
@@ -46,28 +47,46 @@ def lower(group: Group, late: Collection[Node] = ()) -> list[Kernel]:
             return scattered(pull, node)
         if node.op.scan is not None:
             return scanned(pull, node)
-    nest = pulled(pull, group)
-    nest.split()
-    nest.collapse()
-    return nest.kernels([pull.buffer(node) for node in late])
+    kernels = []
+    memory = [pull.buffer(node) for node in late]
+    for nest in pulled(pull, group):
+        nest.split()
+        nest.collapse()
+        kernels += nest.kernels(memory)
+    return kernels
 
 
-def pulled(pull: Pull, group: Group) -> Nest:
-    """The outputs of a group over the rows and columns that its folds have in common."""
+def pulled(pull: Pull, group: Group) -> list[Nest]:
+    """The outputs of a group over the rows and columns that its folds have in common.
+
+    Outputs that are neither a row nor rows × columns have loops of their own.
+    """
     b = pull.b
-    rows, columns, full = space(pull, group)
-    row = linear(b, [b.variable(loop) for loop in rows], [loop.size for loop in rows])
-    size = math.prod([loop.size for loop in (*rows, *columns)])
-    stores = []
-    for node in [node for node in group.outputs if node.type.size]:
-        place = full if node.type.size == size else row
-        value = pull.element(node, unravel(b, place, node.type.shape))
-        stores.append(Store(pull.buffer(node), place, value))
-    return Nest(b, rows, columns, stores)
+    outputs = [node for node in group.outputs if node.type.size]
+    sizes = {node.type.size for node in outputs}
+    rows, columns, full = next(folded_spaces(pull, group, sizes), ([], (), None))
+    nests = []
+    for size in sizes if full is None else {-1}:
+        chosen = [node for node in outputs if full is not None or node.type.size == size]
+        if full is None:
+            rows = loops_over(max([n.type.shape for n in chosen], key=dimensions), "i")
+        row = linear(b, [b.variable(loop) for loop in rows], [loop.size for loop in rows])
+        count = math.prod([loop.size for loop in rows])
+        stores = []
+        for node in chosen:
+            place = row if full is None or node.type.size == count else full
+            value = pull.element(node, unravel(b, place, node.type.shape))
+            stores.append(Store(pull.buffer(node), place, value))
+        nests.append(Nest(b, rows, columns, stores))
+    return nests
 
 
-def space(pull: Pull, group: Group) -> tuple[list[Loop], tuple[Loop, ...], Value]:
-    """The loops over rows and columns, and the place of an element of rows × columns."""
+def dimensions(shape: Sequence[int]) -> int:
+    return len([n for n in shape if n > 1])
+
+
+def folded_spaces(pull: Pull, group: Group, sizes: set[int]) -> Iterator[Space]:
+    """Rows and columns of folds, if all outputs fit there, and the place of an element."""
     b = pull.b
     for node in group.nodes:
         if node.op is ITEM or node.op.folded is None:
@@ -75,16 +94,13 @@ def space(pull: Pull, group: Group) -> tuple[list[Loop], tuple[Loop, ...], Value
         shapes: list[Any] = [n.type.shape if n is not None else None for n in node.inputs]
         shape = shapes[0]
         dims = [d % len(shape) for d in node.op.folded(node.attrs, *shapes)]
-        if dims:
+        kept = [n for d, n in enumerate(shape) if d not in dims]
+        if dims and sizes <= {math.prod(kept), math.prod(shape)}:
             columns = b.level(tuple([shape[d] for d in dims]), 0)
-            rows = loops_over([n for d, n in enumerate(shape) if d not in dims], "r")
+            rows = loops_over(kept, "r")
             inner, outer = dict(zip(dims, columns, strict=True)), iter(rows)
             loops = [inner[d] if d in inner else next(outer) for d in range(len(shape))]
-            return rows, columns, linear(b, [b.variable(loop) for loop in loops], shape)
-    spaces = [node.type.shape for node in group.outputs if node.type.size]
-    shape = max(spaces, key=lambda s: len([n for n in s if n > 1]))
-    rows = loops_over(shape, "i")
-    return rows, (), linear(b, [b.variable(loop) for loop in rows], shape)
+            yield rows, columns, linear(b, [b.variable(loop) for loop in loops], shape)
 
 
 def loops_over(shape: Sequence[int], name: str) -> list[Loop]:

@@ -237,6 +237,8 @@ class Nest:
         self.split()
         self.collapse()
         vector, window = self.vectorised(), None
+        if vector is not None and step(self.stores[0].index, vector, self.b) != 1:
+            vector = None
         if vector is not None:
             self.rows.remove(vector)
             self.columns.append(vector)
@@ -267,8 +269,8 @@ class Nest:
         part = Loop("part", -(-loop.size // chunk))
         if count >= (8 * LANES if vector in rows else 8) or total < PARALLEL or part.size == 1:
             return None
-        shape = (*[n.size for n in self.rows], part.size)
-        loops = [*self.rows, part]
+        loops = [part, *self.rows]
+        shape = tuple([n.size for n in loops])
         place = b.affine(list(zip([b.variable(n) for n in loops], steps(loops), strict=True)))
         stores, results = [], {}
         for fold in folds:

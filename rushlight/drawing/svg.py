@@ -90,10 +90,11 @@ def arrow(
     """From the lower edge of a cell to the upper one of another; straight through passed layers."""
     start = top + (height + cell.height) / 2 if cell.box is not None else top
     end = next_top + (next_height - below.height) / 2 if below.box is not None else next_top
-    leave, middle = top + height, (top + height + next_top) / 2
+    enter = next_top - 6 if below.box is not None else next_top  # a head points down
+    leave, middle = top + height, (top + height + enter) / 2
     head = ' marker-end="url(#head)"' if below.box is not None else ""
     return (
         f'<path class="arrow" d="M{cell.x:.1f} {start:.1f} V{leave:.1f} '
-        f"C{cell.x:.1f} {middle:.1f} {below.x:.1f} {middle:.1f} {below.x:.1f} {next_top:.1f} "
+        f"C{cell.x:.1f} {middle:.1f} {below.x:.1f} {middle:.1f} {below.x:.1f} {enter:.1f} "
         f'V{end:.1f}"{head}/>'
     )

@@ -43,7 +43,7 @@ PRODUCTS: dict[str, Callable[..., int]] = {
 """The operations of contractions, from the types of result and operands."""
 
 
-PATIENCE = 0.02  # seconds that each measurement of the machine takes
+PATIENCE = 0.05  # seconds that each measurement of the machine takes
 
 
 class Cost(NamedTuple):
@@ -178,7 +178,7 @@ def machine() -> Machine:
         target = np.empty_like(source)
         copies.append((size, size / best(np.copyto, target, source)))
     flops = 0.0
-    for n in (128, 512):  # the larger one on all threads, if that helps
+    for n in (64, 512):  # on one thread and, if that helps, on all
         a = np.ones((n, n), np.float32)
         flops = max(flops, 2 * n**3 / best(np.matmul, a, a, np.empty_like(a)))
     return Machine(tuple(copies), flops)

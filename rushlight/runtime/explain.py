@@ -62,7 +62,7 @@ class Step:
     @property
     def line(self) -> Source | None:
         """The user's line that most of the step comes from."""
-        return next(iter(self.lines), None)
+        return next((line for line in self.lines if line is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class Reader:
             "origin": step.origin,
             "function": step.name,
             "loops": listing(kernel, self.names),
-            "code": self.executable.program.kernels[step.name],
+            "code": self.executable.kernel_text(step.name),
         }
 
     def call(self, step: CallStep) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rushlight.runtime.executable import Executable
 TITLE = 20.0  # height of a frame's title
 EDGE = 10.0
 LARGEST_GROUP = 30  # nodes; of more, a frame only counts them
+MOST = 4  # outputs of one step that are named
 LARGEST = 1000  # steps and leaves that a picture shows
 
 
@@ -98,11 +99,21 @@ class Items:
                     self.place[step.node] = self.place[source]
                 continue
             self.frame(number, step, numbers.get(number, ()))
+        self.results()
+
+    def results(self) -> None:
+        """One box for all outputs that come from the same place."""
+        found: dict[int | None, list[int]] = {}
         for number, node in enumerate(self.graph.outputs):
-            maker = self.maker(node)
+            found.setdefault(self.maker(node), []).append(number)
+        for maker, numbers in found.items():
             if maker is not None:
                 self.arrows.append((maker, len(self.parts)))
-            self.parts.append(Box(RESULT, (f"output {number}", str(node.type))))
+            types = [str(self.graph.outputs[i].type) for i in numbers[:MOST]]
+            lines = [f"output {i}: {kind}" for i, kind in zip(numbers, types, strict=False)]
+            if len(numbers) > MOST:
+                lines.append(f"and {len(numbers) - MOST} more")
+            self.parts.append(Box(RESULT, tuple(lines)))
 
     def leaf(self, node: Node, number: int) -> Box | None:
         """The box of a value from outside; numbers written in the program have none."""

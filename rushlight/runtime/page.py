@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from rushlight.runtime.graph_picture import graph_picture
-from rushlight.runtime.table import place, quantity, seconds, sizes, sums
+from rushlight.runtime.table import place, quantity, seconds, sizes, sums, where
 
 if TYPE_CHECKING:
     from rushlight.runtime.explain import Explanation, Step
@@ -112,16 +112,11 @@ def cells(step: Step, longest: float, several: bool) -> Iterator[str]:
     yield cell(cost.flops or 0, flops, "number spare")
     yield cell(step.estimated, seconds(step.estimated), "number spare")
     lines = escape(", ".join([place(line) for line in step.lines if line is not None]))
-    yield f'<td class="place" data-value="{lines}" title="{lines}">{shown(step)}</td>'
+    yield f'<td class="place" data-value="{lines}" title="{lines}">{escape(where(step))}</td>'
 
 
 def cell(value: object, text: str, kind: str = "") -> str:
     return f'<td class="{kind}" data-value="{escape(str(value))}">{escape(text)}</td>'
-
-
-def shown(step: Step) -> str:
-    more = f' <span class="faint">+{len(step.lines) - 1}</span>' if len(step.lines) > 1 else ""
-    return f"{escape(place(step.line))}{more}" if step.line is not None else ""
 
 
 def name_of(step: Step) -> str:

@@ -80,8 +80,10 @@ def shortened(text: str, room: int, keep_end: bool = False) -> str:
 
 def where(step: Step) -> str:
     """The line that most of a step comes from, and how many more there are."""
-    more = f" +{len(step.lines) - 1}" if len(step.lines) > 1 else ""
-    return f"{place(step.line)}{more}" if step.line is not None else more.strip()
+    if step.line is None:
+        return ""
+    more = len([line for line in step.lines if line is not None]) - 1
+    return f"{step.line} +{more}" if more else str(step.line)
 
 
 def place(line: Source | None) -> str:
@@ -102,7 +104,7 @@ def sums(explanation: Explanation) -> Sequence[str]:
     """What all steps and compiling amount to."""
     all_of, here = explanation.totals, machine()
     phases = ", ".join([f"{name} {seconds(t)}" for name, t in all_of.phases.items()])
-    kept = " (object code from the disk cache)" if all_of.was_kept else ""
+    kept = " (object code from the disk cache)" if all_of.was_kept and all_of.functions else ""
     return (
         f"{seconds(all_of.measured)} in {count(all_of.steps, 'step')}: "
         f"{count(all_of.kernels, 'kernel')} ({count(all_of.functions, 'function')}), "

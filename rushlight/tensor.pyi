@@ -1349,3 +1349,5 @@ def install(**attributes: Any) -> None:
     """Gives Tensor these methods and properties: how later modules add to it."""
 def wrap(array: Any) -> Tensor:
     """A tensor over ``array``, sharing its memory; NumPy scalars become 0-d arrays."""
+def literal(array: np.ndarray) -> Tensor:
+    """A tensor over elements that nothing else knows of: inside a trace, a constant."""

@@ -183,14 +183,14 @@ def show(kind: Type) -> str:
     return str(kind)
 
 
-def show_graph(graph: Graph) -> str:
+def show_graph(graph: Graph, sources: bool = True) -> str:
     nodes = graph.nodes()
     number = {node: f"%{i}" for i, node in enumerate(nodes)}
     heads = [f"{number[n]}: {n.type}" for n in graph.inputs]
     heads += [f"{number[n]}: {n.type} = {call(n, number, graph)}" for n in graph.captured]
     lines = [f"graph({', '.join(heads)}):"]
     for node in nodes[len(heads) :]:
-        where = f"  # {node.source}" if node.source else ""
+        where = f"  # {node.source}" if node.source and sources else ""
         lines.append(f"  {number[node]}: {show(node.type)} = {call(node, number, graph)}{where}")
     lines += [f"  write {number[t]} <- {number[value]}" for t, value in graph.writes]
     lines.append(f"  return {', '.join([number[n] for n in graph.outputs])}".rstrip())

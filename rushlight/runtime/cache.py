@@ -56,12 +56,6 @@ def object_code(text: str, optimize: int = 0) -> bytes:
     return code
 
 
-def is_kept(text: str, optimize: int = 0) -> bool:
-    """Whether :func:`object_code` need not compile."""
-    path = os.path.join(folder(), key_of("object code", text, optimize))
-    return bool(config.cache_limit) and os.path.exists(path)
-
-
 def folder() -> str:
     """Where entries are: ``config.cache_dir``, or ``rushlight`` in the user's cache folder.
 

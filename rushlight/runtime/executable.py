@@ -18,8 +18,10 @@ import numpy as np
 from rushlight.autograd.modes import quiet_context
 from rushlight.graph.ir import Graph
 from rushlight.passes import pipeline
+from rushlight.passes.order import Plan
+from rushlight.runtime import files
 from rushlight.runtime.arena import Arena
-from rushlight.runtime.cache import is_kept, object_code
+from rushlight.runtime.cache import Cache, folder, object_code
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Program, build, errors_of
 from rushlight.runtime.threads import pool, symbols
@@ -115,20 +117,50 @@ class Executable:
     """A compiled graph. ``run`` takes and returns arrays, and writes where the graph does."""
 
     def __init__(self, graph: Graph) -> None:
+        self.source = graph
         self.seconds: dict[str, float] = {}  # what each phase of compiling took
-        self.graph, self.plan = pipeline.lower(graph, self.seconds)
         begin = time.perf_counter()
-        self.program = build(self.graph, self.plan, target().vector_bytes)
-        lowered = time.perf_counter()
-        self.library = None
-        self.was_kept = True  # whether the object code was on disk
-        if self.program.kernels:
-            text = self.program.text
-            self.was_kept = is_kept(text)
-            self.library = load([object_code(text)])
-        self.seconds |= {"loops": lowered - begin, "LLVM": time.perf_counter() - lowered}
+        cache, key = Cache(folder()), files.key(graph, target().vector_bytes)
+        kept = cache.get(key)
+        self.was_kept = kept is not None  # whether the program was on disk
+        if kept is not None:
+            self.program, code = files.decode(kept)
+            self.seconds["read"] = time.perf_counter() - begin
+        else:
+            code = self.compile()
+            cache.put(key, files.encode(self.program, code))
+        self.library = load([code]) if code else None
         self.idle: list[Binding] = []
         self.lock = threading.Lock()
+
+    def compile(self) -> bytes:
+        """Makes the program; the result is its object code."""
+        graph, plan = self.lowered
+        begin = time.perf_counter()
+        self.program = build(graph, plan, target().vector_bytes)
+        lowered = time.perf_counter()
+        code = object_code(self.program.text) if self.program.kernels else b""
+        self.seconds |= {"loops": lowered - begin, "LLVM": time.perf_counter() - lowered}
+        return code
+
+    def kernel_text(self, name: str) -> str:
+        """The LLVM assembly of a kernel."""
+        if not self.program.kernels:
+            self.program.kernels = build(self.graph, self.plan, target().vector_bytes).kernels
+        return self.program.kernels[name]
+
+    @functools.cached_property
+    def lowered(self) -> tuple[Graph, Plan]:
+        """The graph after all passes, and the plan of how to run it."""
+        return pipeline.lower(self.source, self.seconds)
+
+    @property
+    def graph(self) -> Graph:
+        return self.lowered[0]
+
+    @property
+    def plan(self) -> Plan:
+        return self.lowered[1]
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
         """The outputs of the graph for these inputs and captured values."""

@@ -199,6 +199,12 @@ class Specialization:
         """How a call finds a tensor: by the number of its argument, or itself."""
         return self.places.get(id(t), t)
 
+    def node_of(self, place: Any) -> ir.Node:
+        """The leaf of the graph that a place stands for."""
+        if isinstance(place, int):
+            return self.graph.inputs[place]
+        return next(c.node for c in self.captures if c.tensor is place and not c.grad)
+
     def owner(self, capture: Capture) -> Any:
         return (self.place(capture.tensor), capture.grad)
 
@@ -298,6 +304,41 @@ class Call:
         self.rest = arrays[made.count : end]
         return [wrap(a) for a in arrays[: made.count]]
 
+    def recorded(self, wanted: Sequence[Tensor], tangents: Sequence[Tensor]) -> Any:
+        """Gradients that can be differentiated again: of the graph, run op by op."""
+        made = self.made
+        twins = [t.view_as(t) for t in wanted]
+        leaves = dict(zip(map(made.node_of, made.wanted), twins, strict=True))
+        values = {n: wrap(a) for n, a in zip(made.graph.inputs, self.inputs, strict=False)}
+        arrays = [a for a in self.captured if isinstance(a, ndarray)]
+        nodes = [
+            n
+            for n, c in zip(made.graph.captured, self.captured, strict=True)
+            if isinstance(c, ndarray)
+        ]
+        values |= {n: wrap(a) for n, a in zip(nodes, arrays, strict=True)}
+        outputs = replay(made.graph, values | leaves, made.graph.outputs[: made.count])
+        roots = [outputs[i] for i in made.roots]
+        return grad(roots, twins, tangents, create_graph=True, allow_unused=True)
+
+
+def replay(graph: Graph, values: dict[ir.Node, Any], outputs: Sequence[ir.Node]) -> list[Tensor]:
+    """A graph run op by op on tensors, so that it is recorded."""
+    for node in ir.walk(outputs, list(values)):
+        if node.op is ir.CONSTANT:
+            values[node] = wrap(node.attrs["value"])
+        elif node.op is ir.ITEM:
+            values[node] = values[node.inputs[0]][node.attrs["index"]]  # type: ignore[index]
+        elif "generator" in node.attrs:
+            raise RuntimeError(
+                "a compiled function that draws random numbers cannot be differentiated twice: "
+                "compile the function that computes both derivatives, or run it in dynamic mode"
+            )
+        else:
+            operands = [None if n is None else values[n] for n in node.inputs]
+            values[node] = node.op.apply(operands, dict(node.attrs))
+    return [values[node] for node in outputs]
+
 
 class Differentiable(Function):
     """The program of a function, with the program of its gradients as the derivative."""
@@ -314,7 +355,9 @@ class Differentiable(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         call, made = ctx.call, ctx.call.made
-        ctx.saved_tensors  # noqa: B018 - checks that nothing was written to since
+        wanted = ctx.saved_tensors  # which checks that nothing was written to since
+        if local.state.grad:
+            return (None, *call.recorded(wanted, [grads[i] for i in made.roots]))
         tangents = [grads[i]._array for i in made.roots]
         assert made.backward is not None
         found = iter(made.backward.run([*call.kept, *tangents], call.captured))

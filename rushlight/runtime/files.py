@@ -1,0 +1,97 @@
+"""Programs on disk: steps and slots as JSON, attributes in the notation of graphs, object code.
+
+Nothing in an entry is code but the object code, which only ``runtime.cache`` hands out.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from rushlight.graph.attributes import DTYPES, literal, parse_literal
+from rushlight.graph.ir import Graph, show_graph
+from rushlight.ops.base import registry
+from rushlight.runtime.cache import key_of
+from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
+
+NAMES = {kind.numpy: name for name, kind in DTYPES.items()}
+LAYERS = ("graph", "passes", "codegen", "runtime", "ops", "kernels")
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Changes whenever the source of the compiler does."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent.parent
+    for layer in LAYERS:
+        for path in sorted((root / layer).rglob("*.py")):
+            state = path.stat()
+            digest.update(f"{path.name} {state.st_size} {state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def key(graph: Graph, vector_bytes: int) -> str:
+    """The name of the entry of a graph; lines of the user's program are not part of it."""
+    return key_of("program", fingerprint(), vector_bytes, show_graph(graph, sources=False))
+
+
+def encode(program: Program, code: bytes) -> bytes:
+    """An entry: the length of the description, the description, the object code."""
+    description = {
+        "slots": [[s.where, s.place, s.shape, NAMES[s.dtype]] for s in program.slots],
+        "steps": [describe(step) for step in program.steps],
+        "constants": [literal(a) for a in program.constants],
+        "arena": program.arena,
+    }
+    text = json.dumps(description).encode()
+    return len(text).to_bytes(8, "little") + text + code
+
+
+def decode(data: bytes) -> tuple[Program, bytes]:
+    """The program and the object code of an entry."""
+    size = int.from_bytes(data[:8], "little")
+    description = json.loads(data[8 : 8 + size])
+    slots = [
+        Slot(where, place, tuple(shape), DTYPES[kind].numpy)
+        for where, place, shape, kind in description["slots"]
+    ]
+    steps = [restore(step) for step in description["steps"]]
+    constants = [parse_literal(text) for text in description["constants"]]
+    return Program(slots, steps, {}, constants, description["arena"]), data[8 + size :]
+
+
+def describe(step: Any) -> list[Any]:
+    if isinstance(step, KernelStep):
+        return ["kernel", *step]
+    if isinstance(step, CopyStep):
+        return ["copy", *step]
+    operands = [
+        None if o is None else [o.slot, [[op.full_name, record(a)] for op, a in o.views]]
+        for o in step.operands
+    ]
+    attrs = record(step.attrs)
+    return ["call", step.op.full_name, attrs, operands, step.results, step.generator, step.origin]
+
+
+def restore(entry: list[Any]) -> Any:
+    kind, *parts = entry
+    if kind == "kernel":
+        name, slots, *rest = parts
+        return KernelStep(name, tuple(slots), *rest)
+    if kind == "copy":
+        return CopyStep(*parts)
+    name, attrs, operands, results, generator, origin = parts
+    seen = tuple([None if o is None else operand(*o) for o in operands])
+    values = parse_literal(attrs)
+    return CallStep(registry[name], values, seen, tuple(results), generator, None, origin)
+
+
+def operand(slot: int, views: list[Any]) -> Operand:
+    return Operand(slot, tuple([(registry[name], parse_literal(attrs)) for name, attrs in views]))
+
+
+def record(attrs: Any) -> str:
+    return literal(dict(attrs))

@@ -79,7 +79,7 @@ class Totals:
     flops: int = 0
     measured: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds
-    was_kept: bool = False  # all object code came from the disk cache
+    was_kept: bool = False  # in the disk cache, where all programs came from
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,9 @@ def explain(
     programs = {"forward": made.forward}
     if made.backward is not None:
         programs["backward"] = made.backward
+    phases: Counter[str] = Counter({"trace": made.seconds})
+    for program in programs.values():
+        phases.update(program.seconds)
     times = measure_all(made, arguments)
     whole = sum([t for part in times for t in part]) or math.inf
     steps = [
@@ -136,7 +139,7 @@ def explain(
         for (label, program), part in zip(programs.items(), times, strict=True)
         for step in Reader(label, program, part, whole).steps()
     ]
-    return Explanation(name, tuple(steps), totals(steps, made, programs.values()), programs)
+    return Explanation(name, tuple(steps), totals(steps, programs.values(), phases), programs)
 
 
 def reason(error: TraceError) -> str:
@@ -147,11 +150,10 @@ def reason(error: TraceError) -> str:
     return str(error) if not place or place in str(error) else f"{place}: {error}"
 
 
-def totals(steps: Sequence[Step], made: Specialization, programs: Iterable[Executable]) -> Totals:
+def totals(
+    steps: Sequence[Step], programs: Iterable[Executable], phases: Mapping[str, float]
+) -> Totals:
     kinds = Counter([step.kind for step in steps])
-    phases: Counter[str] = Counter({"trace": made.seconds})
-    for program in programs:
-        phases.update(program.seconds)
     return Totals(
         steps=len(steps),
         kernels=kinds["kernel"],

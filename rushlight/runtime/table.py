@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rushlight.runtime.explain import Explanation, Step
 
 HEADS = ("#", "kind", "index space", "bytes", "FLOP", "at best", "time", "share")
+SPARE = (5, 4, 2)  # columns that a very narrow terminal does without, one after the other
 WIDE = 120  # columns that one line for each step needs; else it has two
 LINES = 12  # of the user's that are shown
 
@@ -31,7 +32,11 @@ def rows(explanation: Explanation, width: int) -> Iterator[str]:
     """One line for each step, or two where the terminal is narrow."""
     cells = [HEADS, *[numbers(step) for step in explanation.steps]]
     widths = [max([len(row[i]) for row in cells]) for i in range(len(HEADS))]
-    room = width - sum(widths) - 2 * len(HEADS)
+    for column in SPARE:
+        if sum(widths) + 2 * len(widths) > width:
+            del widths[column]
+            cells = [(*row[:column], *row[column + 1 :]) for row in cells]
+    room = width - sum(widths) - 2 * len(widths)
     wide = width >= WIDE
     label = ""
     for row, step in zip(cells, [None, *explanation.steps], strict=True):
@@ -104,7 +109,7 @@ def sums(explanation: Explanation) -> Sequence[str]:
     """What all steps and compiling amount to."""
     all_of, here = explanation.totals, machine()
     phases = ", ".join([f"{name} {seconds(t)}" for name, t in all_of.phases.items()])
-    kept = " (object code from the disk cache)" if all_of.was_kept and all_of.functions else ""
+    kept = " (from the disk cache)" if all_of.was_kept else ""
     return (
         f"{seconds(all_of.measured)} in {count(all_of.steps, 'step')}: "
         f"{count(all_of.kernels, 'kernel')} ({count(all_of.functions, 'function')}), "

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rushlight.codegen.values import FLOATS, INDEX, SIGNED, UNSIGNED
+from rushlight.codegen.values import FLOATS, INDEX, SIGNED
 
 TYPES = {
     "b1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "i8", "u16": "i16",
@@ -86,6 +86,8 @@ def literal(number: Any, kind: str) -> str:
 
 class Instructions:
     """Writes instructions into blocks; a subclass says where the next one goes."""
+
+    half = True  # the processor converts 16-bit floats
 
     def __init__(self) -> None:
         self.names = 0
@@ -290,34 +292,56 @@ class Instructions:
 
     def widen(self, kind: str, lanes: int, x: str) -> str:
         """A 16-bit float, given by its bits, in 32 bits."""
-        i16, i32 = vector("i16", lanes), vector("i32", lanes)
-        f32 = vector("float", lanes)
-        if kind == "f16":
+        i16, i32, f32 = [vector(scalar, lanes) for scalar in ("i16", "i32", "float")]
+        if kind == "f16" and self.half:
             half = vector("half", lanes)
             return self.let(f"fpext {half} {self.let(f'bitcast {i16} {x} to {half}')} to {f32}")
-        wide = self.let(f"zext {i16} {x} to {i32}")
-        shifted = self.let(f"shl {i32} {wide}, {self.constant(16, 'i32', lanes)}")
-        return self.let(f"bitcast {i32} {shifted} to {f32}")
+        bits = self.let(f"zext {i16} {x} to {i32}")
+        if kind == "bf16":
+            shifted = self.word("shl", bits, 16, lanes)
+            return self.let(f"bitcast {i32} {shifted} to {f32}")
+        sign = self.word("shl", self.word("and", bits, 0x8000, lanes), 16, lanes)
+        size = self.word("shl", self.word("and", bits, 0x7FFF, lanes), 13, lanes)
+        scale = self.constant(2.0**112, "f32", lanes)  # exponents count from 127 now, not from 15
+        number = self.binary("mul", "f32", lanes, self.let(f"bitcast {i32} {size} to {f32}"), scale)
+        number = self.let(f"bitcast {f32} {number} to {i32}")
+        large = self.let(f"icmp uge {i32} {size}, {self.constant(0xF800000, 'i32', lanes)}")
+        infinite = self.word("or", size, 0x7F800000, lanes)
+        number = self.select(large, "i32", lanes, infinite, number)
+        return self.let(f"bitcast {i32} {self.let(f'or {i32} {number}, {sign}')} to {f32}")
 
     def narrow(self, kind: str, lanes: int, x: str) -> str:
         """A 32-bit float rounded to 16 bits, to even."""
-        i16, i32 = vector("i16", lanes), vector("i32", lanes)
-        f32 = vector("float", lanes)
-        if kind == "f16":
+        i16, i32, f32 = [vector(scalar, lanes) for scalar in ("i16", "i32", "float")]
+        if kind == "f16" and self.half:
             half = vector("half", lanes)
             return self.let(f"bitcast {half} {self.let(f'fptrunc {f32} {x} to {half}')} to {i16}")
-
-        def word(n: int) -> str:
-            return self.constant(n, "i32", lanes)
-
         bits = self.let(f"bitcast {f32} {x} to {i32}")
-        top = self.let(f"lshr {i32} {bits}, {word(16)}")
-        odd = self.let(f"and {i32} {top}, {word(1)}")
-        step = self.let(f"add {i32} {odd}, {word(0x7FFF)}")
-        rounded = self.let(f"lshr {i32} {self.let(f'add {i32} {bits}, {step}')}, {word(16)}")
-        quiet = self.let(f"or {i32} {top}, {word(0x40)}")
         nan = self.let(f"fcmp uno {f32} {x}, {x}")
-        return self.let(f"trunc {i32} {self.select(nan, 'i32', lanes, quiet, rounded)} to {i16}")
+        if kind == "bf16":
+            quiet = self.word("or", self.word("lshr", bits, 16, lanes), 0x40, lanes)
+            rounded = self.select(nan, "i32", lanes, quiet, self.rounded(bits, 16, lanes))
+            return self.let(f"trunc {i32} {rounded} to {i16}")
+        size = self.word("and", bits, 0x7FFFFFFF, lanes)
+        sign = self.word("lshr", self.let(f"xor {i32} {bits}, {size}"), 16, lanes)
+        usual = self.rounded(self.word("sub", size, 112 << 23, lanes), 13, lanes)
+        # Added to 1/2, a number below the least normal one is rounded as a denormal one is.
+        near = self.let(f"bitcast {i32} {size} to {f32}")
+        near = self.binary("add", "f32", lanes, near, self.constant(0.5, "f32", lanes))
+        near = self.word("sub", self.let(f"bitcast {f32} {near} to {i32}"), 0x3F000000, lanes)
+        tiny = self.let(f"icmp ult {i32} {size}, {self.constant(113 << 23, 'i32', lanes)}")
+        large = self.let(f"icmp uge {i32} {size}, {self.constant(143 << 23, 'i32', lanes)}")
+        number = self.select(tiny, "i32", lanes, near, usual)
+        number = self.select(large, "i32", lanes, self.constant(0x7C00, "i32", lanes), number)
+        number = self.select(nan, "i32", lanes, self.constant(0x7E00, "i32", lanes), number)
+        return self.let(f"trunc {i32} {self.let(f'or {i32} {number}, {sign}')} to {i16}")
 
+    def word(self, op: str, x: str, number: int, lanes: int) -> str:
+        """An operation of 32-bit integers with a number."""
+        return self.let(f"{op} {vector('i32', lanes)} {x}, {self.constant(number, 'i32', lanes)}")
 
-UNSIGNED_KINDS = frozenset(UNSIGNED)
+    def rounded(self, x: str, bits: int, lanes: int) -> str:
+        """A 32-bit integer without its last bits, rounded to even."""
+        odd = self.word("and", self.word("lshr", x, bits, lanes), 1, lanes)
+        step = self.word("add", odd, 2 ** (bits - 1) - 1, lanes)
+        return self.word("lshr", self.let(f"add {vector('i32', lanes)} {x}, {step}"), bits, lanes)

@@ -32,9 +32,10 @@ Turn = Callable[[list[str]], list[str]]
 class Function(Memory):
     """The text of one kernel."""
 
-    def __init__(self, kernel: Kernel, vector_bytes: int) -> None:
+    def __init__(self, kernel: Kernel, vector_bytes: int, half: bool = True) -> None:
         masks = vector_bytes >= 32 and maskable(kernel)
         super().__init__(kernel, lanes_of(kernel, vector_bytes), masks)
+        self.half = half
 
     def text(self, name: str) -> str:
         rows = self.kernel.rows
@@ -288,7 +289,7 @@ def lanes_of(kernel: Kernel, vector_bytes: int) -> int:
     kinds = [v.kind for v in values if v.kind != INDEX] or ["f32"]
     lanes = vector_bytes // max([width(kind) for kind in kinds])
     weight = sum([20 if v.op in EXPANSIONS else 1 for v in values])
-    unroll = 4 if weight <= 12 else 2 if weight <= 60 else 1
+    unroll = 4 if weight <= 25 else 2 if weight <= 120 else 1
     if kernel.rows == (kernel.vector,) and not any([stage.loops for stage in kernel.stages]):
         return lanes * unroll  # whatever the size: kernels of different sizes are one
     size = kernel.vector.size
@@ -319,9 +320,16 @@ ret void
 }"""
 
 
-def function(name: str, kernel: Kernel, vector_bytes: int) -> str:
-    """The text of a kernel as the function ``name``, with what it calls before it."""
-    body = Function(kernel, vector_bytes)
+def function(name: str, kernel: Kernel, vector_bytes: int, half: bool = True) -> str:
+    """The text of a kernel as the function ``name``, with what it calls before it.
+
+    Args:
+        name: what to call it.
+        kernel: what it computes.
+        vector_bytes: the width of the processor's registers.
+        half: whether the processor converts 16-bit floats.
+    """
+    body = Function(kernel, vector_bytes, half)
     text = body.text(name)
     return "\n\n".join([*sorted(body.declared.values()), *body.functions.values(), text])
 
@@ -334,6 +342,6 @@ def module(functions: Iterable[str]) -> str:
     return "\n\n".join([*parts, ""])
 
 
-def emit(kernels: Mapping[str, Kernel], vector_bytes: int) -> str:
+def emit(kernels: Mapping[str, Kernel], vector_bytes: int, half: bool = True) -> str:
     """The text of a module with these kernels, by their names."""
-    return module([function(name, k, vector_bytes) for name, k in kernels.items()])
+    return module([function(name, k, vector_bytes, half) for name, k in kernels.items()])

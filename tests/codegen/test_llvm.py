@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rushlight.dtypes import from_numpy
+from rushlight.dtypes import float32, from_numpy
 from rushlight.graph.ir import Node
 from tests.codegen.kernels import Compiled, Graph, check
 
@@ -66,14 +66,18 @@ def test_casts(source: Any) -> None:
     check(g, *[g("cast", x, dtype=from_numpy(np.dtype(kind))) for kind in KINDS])
 
 
+@pytest.mark.parametrize("half", [True, False])
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
-def test_16_bit_floats_are_rounded_to_even(kind: Any) -> None:
+def test_16_bit_floats_are_rounded_to_even(kind: Any, half: bool) -> None:
     x = np.concatenate([floats(500), floats(500) * 1e-6, floats(500) * 1e5])
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519, 65520, 3e38, 6e-8, 2e-8, 1e-40]
     x = np.concatenate([x, np.array(special, np.float32)])
     g = Graph()
     y = g("cast", g.input(x), dtype=from_numpy(np.dtype(kind)))
-    check(g, y, g("cast", y, dtype=from_numpy(np.dtype(np.float32))))
+    check(g, y, g("cast", y, dtype=float32), half=half)
+    g = Graph()
+    every = np.arange(2**16, dtype=np.uint16).view(kind)
+    check(g, g("cast", g.input(every), dtype=float32), half=half)
 
 
 def test_floats_out_of_range_become_integers_as_in_eager_mode() -> None:

@@ -79,7 +79,7 @@ def is_library(node: Node) -> bool:
         return False
     if op.library or op.dynamic or (op.at is None and op.scatter is None and op.scan is None):
         return True
-    if op.emit is None and isinstance(op, Elementwise):
+    if op.emit is None and op.folded is None and isinstance(op, Elementwise):
         return True
     kinds = [*types(node), *[t for n in node.inputs if n is not None for t in types(n)]]
     return any([t.dtype.category == COMPLEX for t in kinds]) or not aligned(node)

@@ -322,7 +322,8 @@ class Bmm(Op):
 
     def infer(self, arrays, attrs):
         x, y = arrays
-        return np.empty((*x.shape[:2], y.shape[2]), x.dtype)
+        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        return np.empty((*batch, x.shape[-2], y.shape[-1]), x.dtype)
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return rounded(self.eager, *arrays)

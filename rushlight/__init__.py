@@ -62,7 +62,6 @@ from rushlight.dtypes import (
 )
 from rushlight.func import vmap
 from rushlight.generator import native as _native
-from rushlight.ops.programs import Compiler as _Compiler
 from rushlight.interop import (
     from_dlpack,
     from_numpy,
@@ -93,6 +92,7 @@ from rushlight.layouts import (
 from rushlight.literals import as_tensor, asarray, tensor
 from rushlight.memory import keep_freed_memory as _keep_freed_memory
 from rushlight.ops import ops as _ops
+from rushlight.ops.programs import Compiler as _Compiler
 from rushlight.printing import set_printoptions
 from rushlight.random import (
     Generator,
@@ -194,7 +194,9 @@ _sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PACKAGES, *_COMPILER_FUNCTIONS, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS})
+    return sorted(
+        {*globals(), *_PACKAGES, *_COMPILER_FUNCTIONS, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS}
+    )
 
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})

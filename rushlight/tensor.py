@@ -77,7 +77,7 @@ class Tensor:
     tensor([2., 4.])
     """
 
-    _array: np.ndarray
+    _array: Any  # a NumPy array; while a function is traced, a Symbol
     _history: Any = None  # None, LEAF (it wants a gradient), the tape node that made it, or VIEW
     _grad: Tensor | None = None
     _counter: Any = None  # Counter, once written to, viewed or kept; None means version 0

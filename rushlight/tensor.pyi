@@ -38,7 +38,7 @@ class Size(builtins.tuple[builtins.int, ...]):
     def numel(self) -> builtins.int: ...
 
 class Tensor:
-    _array: np.ndarray
+    _array: Any
     _history: Any
     _grad: Tensor | None
     _counter: Any

@@ -109,11 +109,9 @@ def replaced(x: Any, floats: Iterator[Any], lifted: set[int], counter: list[int]
         items = [replaced(item, floats, lifted, counter) for item in x]
         return getattr(kind, "_make", kind)(items)
     if dataclasses.is_dataclass(x) and not isinstance(x, (type, Tensor)):
-        items = {
-            f.name: replaced(getattr(x, f.name), floats, lifted, counter)
-            for f in dataclasses.fields(x)
-        }
-        return dataclasses.replace(x, **items)
+        names = [f.name for f in dataclasses.fields(x)]
+        fields = {n: replaced(getattr(x, n), floats, lifted, counter) for n in names}
+        return dataclasses.replace(x, **fields)
     return x
 
 

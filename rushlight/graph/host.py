@@ -54,4 +54,4 @@ def truth(self: Host) -> bool:
 
 for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
     setattr(Host, _name, relation(_name))
-Host.__bool__ = truth  # type: ignore[method-assign]
+setattr(Host, "__bool__", truth)  # noqa: B010 - the stub of Tensor knows another signature

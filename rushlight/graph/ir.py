@@ -197,7 +197,7 @@ def show_graph(graph: Graph, sources: bool = True) -> str:
     return "\n".join(lines)
 
 
-def call(node: Node, number: Mapping[Node | None, str], graph: Graph) -> str:
+def call(node: Node, number: Mapping[Node, str], graph: Graph) -> str:
     if node.op is CAPTURED:
         return f"captured({graph.names.get(node, '')!r})"
     operands = [number[n] if n is not None else "None" for n in node.inputs]
@@ -219,7 +219,9 @@ def parse(text: str) -> Graph:
     """
     head, *body = text.strip().splitlines()
     nodes: dict[str, Node] = {}
-    inputs, captured, names = [], [], {}
+    inputs: list[Node] = []
+    captured: list[Node] = []
+    names: dict[Node, str] = {}
     for match in re.finditer(r"(%\d+): (\w+\[[\d,]*\])(?: = captured\(('[^']*')\))?", head):
         kind = parse_type(match[2])
         node = Node(CAPTURED if match[3] else INPUT, (), {}, kind)

@@ -1,8 +1,8 @@
 """Trace: runs a function once and writes down the graph of what it did to tensors.
 
-Ops say what shapes and dtypes their results have, and raise their errors; elements are computed only
-for the few that cannot tell without. Nothing outside changes: in the end every tensor, counter and
-generator is as it was. The effects become *writes* of the graph. See
+Ops say what shapes and dtypes their results have, and raise their errors; elements are computed
+only for the few that cannot tell without. Nothing outside changes: in the end every tensor, counter
+and generator is as it was. The effects become *writes* of the graph. See
 ``docs/design/static-graph.md``.
 """
 
@@ -459,10 +459,10 @@ class Trace:
         self.decide(lambda: key in entries, False)
 
     def move(self, t: Tensor, change: Any) -> bool:
-        """``t`` is an entry that each call replaces: it is read there. False if it is written to."""
+        """``t`` is an entry that each call replaces: it is read there; not if it is written to."""
         known = self.by_array.get(id(t._array))
         capture = None if known is None else self.by_symbol.get(known[1])
-        if capture is None or capture.tensor is not t:
+        if known is None or capture is None or capture.tensor is not t:
             return known is None
         if known[1].version or capture.grad:
             return False

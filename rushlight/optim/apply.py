@@ -18,6 +18,7 @@ from rushlight.autograd.tape import counter
 from rushlight.errors import user_line
 from rushlight.ops import ops
 from rushlight.ops.base import check_writable, overwrite
+from rushlight.optim.numbers import number
 from rushlight.optim.sweep import Recording
 from rushlight.tensor import Tensor, wrap
 
@@ -26,13 +27,6 @@ if TYPE_CHECKING:
 
 Group = dict[str, Any]
 State = dict[str, Any]
-
-
-def number(value: Any) -> Any:
-    """A hyper-parameter as a Python number, tensors of one element included."""
-    if isinstance(value, Tensor):
-        return value.item()
-    return tuple([number(v) for v in value]) if isinstance(value, tuple) else value
 
 
 def scalar(value: float, group: Group) -> Tensor:

@@ -226,9 +226,9 @@ class Binding:
             position = len(which)
             if isinstance(step, KernelStep):
                 assert library is not None
-                chunks = -(-step.count // max(1, step.chunk))
+                chunks = -(-step.parts // max(1, step.chunk))
                 native.append(
-                    [library.address(step.name), position, step.count, step.chunk, chunks, 0]
+                    [library.address(step.name), position, step.parts, step.chunk, chunks, 0]
                 )
                 which += [*step.slots, last]
             else:
@@ -324,6 +324,7 @@ class Binding:
         code, position = int(self.error[0]), int(self.error[1])
         self.error[:] = 0
         step = self.kernels[number]
+        assert isinstance(step, KernelStep)
         executable = self.executable
         make = errors_of(executable.graph, executable.plan, step)
         raise make(code - 1, position)

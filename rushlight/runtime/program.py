@@ -40,11 +40,11 @@ class Slot(NamedTuple):
 
 
 class KernelStep(NamedTuple):
-    """Runs a kernel over ``count`` parts, ``chunk`` of them at a time."""
+    """Runs a kernel over its ``parts``, ``chunk`` of them at a time."""
 
     name: str
     slots: tuple[int, ...]
-    count: int
+    parts: int
     chunk: int
     origin: int  # the step of the plan that it comes from
     number: int = 0  # which of the kernels of that step

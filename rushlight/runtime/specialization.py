@@ -76,7 +76,7 @@ class Traced:
     def follow(self, function: Callable[..., Any], cell: list[float], lifted: set[int]) -> None:
         """Runs the function on symbols; then, if its result has a history, backward."""
         trace = self.trace
-        hosts = iter([trace.host(lambda i=i: cell[i]) for i in range(len(cell))])
+        hosts = iter([trace.host(functools.partial(cell.__getitem__, i)) for i in range(len(cell))])
         for t in self.arguments.tensors:
             trace.input(t)
         count = [0]
@@ -278,10 +278,8 @@ class Specialization:
         for put in self.assigned:
             put(wrap(next(rest)))
         for place, of_gradient in self.written:
-            t = self.find(place, tensors)
-            t = t._grad if of_gradient else t
-            if t is not None:
-                counter(t).value += 1
+            written: Any = self.find(place, tensors)
+            counter(written._grad if of_gradient else written).value += 1
 
 
 class Call:

@@ -137,9 +137,13 @@ CHUNK = 32768
 
 
 def chunk_of(count: int, work: int) -> int:
-    """How many parts of a kernel make one chunk, by shape alone; whole cache lines of elements."""
-    chunk = max(1, CHUNK // max(1, work))
-    return min(count, -(-chunk // 64) * 64 if chunk >= 64 else chunk)
+    """How many parts of a kernel make one chunk, by shape alone: chunks of about one size.
+
+    Those of many small parts end with a cache line.
+    """
+    chunks = -(-count // max(1, CHUNK // max(1, work)))
+    chunk = -(-count // chunks)
+    return min(count, -(-chunk // 64) * 64) if chunk >= 64 else chunk
 
 
 def show_buffer(buffer: Buffer) -> str:

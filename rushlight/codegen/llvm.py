@@ -57,11 +57,9 @@ class Function(Memory):
             row = self.let(f"udiv i64 {row}, {loop.size}")
         if outer:
             self.enter(outer[0], row)
-        return (
-            self.row([])
-            if inner is None
-            else self.vector_loop(inner, *self.range(inner), [], self.row)
-        )
+        if inner is None:
+            return self.row([])
+        return self.vector_loop(inner, *self.range(inner), [], self.row)
 
     def row(self, _: list[str]) -> list[str]:
         for stage in self.kernel.stages:
@@ -87,11 +85,12 @@ class Function(Memory):
         full = self.full
 
         def turn(lanes: int, rest: bool, index: str, values: list[str]) -> list[str]:
+            outside = self.lanes, self.mask
             self.enter(loop, index)
             self.lanes = lanes
             self.mask = self.rest_mask(index, begin, end) if rest else None
             new = body(values)
-            self.lanes, self.mask = 1, None
+            self.lanes, self.mask = outside
             return new
 
         if isinstance(begin, int) and isinstance(end, int):
@@ -107,9 +106,8 @@ class Function(Memory):
         if self.masks:
             return self.each(middle, end, full, carried, functools.partial(turn, full, True))
         first = [self.let(f"extractelement {kind} {x}, i64 0") for kind, x in carried]
-        lanes = [
-            (kind.partition(" x ")[2].rstrip(">"), x) for kind, x in zip(kinds, first, strict=True)
-        ]
+        scalars = [kind.partition(" x ")[2].rstrip(">") for kind in kinds]
+        lanes = list(zip(scalars, first, strict=True))
         last = self.each(middle, end, 1, lanes, functools.partial(turn, 1, False))
         return [
             self.let(f"insertelement {kind} {x}, {lane} {y}, i64 0")

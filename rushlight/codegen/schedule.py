@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -83,7 +84,7 @@ class Nest:
                     yield atom.data, size
 
     def collapse(self) -> None:
-        """Makes one loop of two wherever every index goes through both as through one."""
+        """Makes one loop of two wherever that is possible."""
         while (found := self.pair()) is not None:
             outer, inner = found
             both = Loop(inner.name, outer.size * inner.size)
@@ -95,28 +96,23 @@ class Nest:
             )
 
     def pair(self) -> tuple[Loop, Loop] | None:
-        values = self.values()
+        """An outer and an inner loop that every index goes through as through one."""
         uses: list[dict[Loop, int]] = []
-        nests: set[tuple[Loop, ...]] = {tuple(self.rows), tuple(self.columns)}
-        for v in values:
+        nests = {tuple(self.rows): None, tuple(self.columns): None}
+        for v in self.values():
             if v.op == "affine":
                 parts = zip(v.args, v.data[0], strict=True)
                 uses.append({a.data: f for a, f in parts if a.op == "var"})
                 continue
             uses.extend([{a.data: 1} for a in v.args if a.op == "var"])
             if v.op in ("fold", "scan"):
-                nests.add(v.data.loops)
+                nests[v.data.loops] = None
         uses.extend([{v.data: 1} for v in self.roots if v.op == "var"])
         kept = self.columns if self.ordered else ()
         for nest in nests:
-            for inner in nest:
-                for outer in nest:
-                    if (
-                        inner is not outer
-                        and inner not in kept
-                        and all([u.get(outer, 0) == u.get(inner, 0) * inner.size for u in uses])
-                        and all([(inner in n) == (outer in n) for n in nests])
-                    ):
+            for outer, inner in itertools.permutations([n for n in nest if n not in kept], 2):
+                if all([u.get(outer, 0) == u.get(inner, 0) * inner.size for u in uses]):
+                    if all([(inner in n) == (outer in n) for n in nests]):
                         return outer, inner
         return None
 
@@ -129,13 +125,11 @@ class Nest:
         """The loop that most accesses run along with step 1."""
         folds = [v for v in self.values() if v.op == "fold"]
         places = [(p, s, self.b.free(p)) for p, s in self.accesses()]
-        loops = list(
-            dict.fromkeys([*self.rows, *self.columns, *[n for f in folds for n in f.data.loops]])
-        )
+        columns = () if self.ordered else self.columns
         best, found = 0.0, None
-        for loop in loops:
-            if self.ordered and loop in self.columns:
-                continue
+        for loop in dict.fromkeys(
+            [*self.rows, *columns, *[n for f in folds for n in f.data.loops]]
+        ):
             score = 0.0
             for place, stored, free in places:
                 if loop in free:

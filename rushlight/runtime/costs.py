@@ -61,7 +61,8 @@ class Cost(NamedTuple):
     def seconds(self) -> float:
         """The least time that this machine needs, by its roofline."""
         here = machine()
-        return max(self.moved / here.bandwidth(self.moved), (self.flops or 0) / here.flops)
+        traffic = self.read + 2 * self.written  # what is written is fetched first
+        return max(traffic / here.bandwidth(self.moved), (self.flops or 0) / here.flops)
 
 
 def call_cost(node: Node) -> Cost:
@@ -159,29 +160,29 @@ def cost_of(function: str, kind: str, operands: int) -> int:
 
 
 class Machine(NamedTuple):
-    """What a processor can do at best: (bytes, bytes per second) of copies, operations a second."""
+    """What a processor can do at best: traffic by the bytes that are used, operations a second."""
 
-    copies: tuple[tuple[int, float], ...]
+    traffic: tuple[tuple[int, float], ...]  # (up to so many bytes, bytes per second)
     flops: float
 
     def bandwidth(self, nbytes: int) -> float:
-        """Bytes per second, read and written, of moving so many: fewer fit into faster caches."""
-        return next((speed for size, speed in self.copies if nbytes <= size), self.copies[-1][1])
+        """Bytes per second if so many are used: fewer fit into faster caches."""
+        return next((speed for size, speed in self.traffic if nbytes <= size), self.traffic[-1][1])
 
 
 @functools.cache
 def machine() -> Machine:
     """This processor, measured once: copies within each cache and beyond, a product of matrices."""
-    copies = []
+    traffic = []
     for size in (1 << 15, 1 << 18, 1 << 21, 1 << 25):
         source = np.ones(size // 8, np.float32)
         target = np.empty_like(source)
-        copies.append((size, size / best(np.copyto, target, source)))
+        traffic.append((size, 1.5 * size / best(np.copyto, target, source)))
     flops = 0.0
     for n in (64, 512):  # on one thread and, if that helps, on all
         a = np.ones((n, n), np.float32)
         flops = max(flops, 2 * n**3 / best(np.matmul, a, a, np.empty_like(a)))
-    return Machine(tuple(copies), flops)
+    return Machine(tuple(traffic), flops)
 
 
 def best(function: Callable[..., Any], *args: Any) -> float:

@@ -117,7 +117,7 @@ def sums(explanation: Explanation) -> Sequence[str]:
         f"{quantity(all_of.moved, 'B')} moved, {quantity(all_of.flops, 'FLOP')}, "
         f"{quantity(all_of.arena, 'B')} of memory between steps",
         f"compiled in {seconds(sum(all_of.phases.values()))}: {phases}{kept}",
-        f"at best: {quantity(here.copies[-1][1], 'B')}/s of copies (more in caches), "
+        f"at best: {quantity(here.traffic[-1][1], 'B')}/s from memory (more from caches), "
         f"{quantity(here.flops, 'FLOP')}/s",
     )
 

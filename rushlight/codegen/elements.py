@@ -275,22 +275,32 @@ class Elements(Blocks):
         return self.branch(self.any(wanted, lanes), vector(TYPES[v.kind], lanes), usual, chosen)
 
     def one_by_one(self, v: Value, lanes: int) -> str:
-        """A rare value by a function of scalars, which keeps loops short; by lanes if it loads."""
+        """A rare value by a function apart, which keeps loops short; in place if it loads."""
         inputs = self.frontier(v)
         if inputs is None:
             return self.get(v, lanes)
-        call = self.function(v, inputs)
+        result, kinds = TYPES[v.kind], [TYPES[k.kind] for k in inputs]
+
+        def scalar(names: list[str]) -> str:
+            self.frames[0].known = dict(zip(inputs, names, strict=True))
+            return self.get(v, 1)
+
+        def every(names: list[str]) -> str:
+            given = list(zip([vector(kind, lanes) for kind in kinds], names, strict=True))
+
+            def turn(index: str, values: list[str]) -> list[str]:
+                x = [self.let(f"extractelement {kind} {x}, i64 {index}") for kind, x in given]
+                y = self.let(one(x))
+                return [self.let(f"insertelement {t} {values[0]}, {result} {y}, i64 {index}")]
+
+            return self.each(0, lanes, 1, [(t, "zeroinitializer")], turn)[0]
+
+        one = self.function(kinds, result, scalar)
         if lanes == 1:
-            return self.let(call([self.get(k, 1) for k in inputs]))
-        t, scalar = vector(TYPES[v.kind], lanes), TYPES[v.kind]
-        given = [(vector(TYPES[k.kind], lanes), self.get(k, lanes)) for k in inputs]
-
-        def turn(index: str, values: list[str]) -> list[str]:
-            x = [self.let(f"extractelement {kind} {x}, i64 {index}") for kind, x in given]
-            y = self.let(call(x))
-            return [self.let(f"insertelement {t} {values[0]}, {scalar} {y}, i64 {index}")]
-
-        return self.each(0, lanes, 1, [(t, "zeroinitializer")], turn)[0]
+            return self.let(one([self.get(k, 1) for k in inputs]))
+        t = vector(result, lanes)
+        all_lanes = self.function([vector(kind, lanes) for kind in kinds], t, every)
+        return self.let(all_lanes([self.get(k, lanes) for k in inputs]))
 
     def frontier(self, v: Value) -> list[Value] | None:
         """The values known so far that ``v`` is made of; None if it is made of memory too."""
@@ -308,22 +318,23 @@ class Elements(Blocks):
                 seen.update(operands)
         return known
 
-    def function(self, v: Value, inputs: list[Value]) -> Callable[[list[str]], str]:
-        """A function of scalars for a value, named by its contents; how it is called."""
+    def function(
+        self, kinds: list[str], result: str, body: Callable[[list[str]], str]
+    ) -> Callable[[list[str]], str]:
+        """A function of its own, named by its contents; how it is called."""
         outside = (self.frames, self.names, self.lanes)
         self.frames, self.names, self.lanes = [Frame(0, "entry")], 0, 1
-        self.frames[0].known = {k: f"%x{n}" for n, k in enumerate(inputs)}
-        result, lines = self.get(v, 1), self.frames[0].lines
+        x = body([f"%x{n}" for n in range(len(kinds))])
+        lines = self.frames[0].lines
         self.frames, self.names, self.lanes = outside
-        t, kinds = TYPES[v.kind], [TYPES[k.kind] for k in inputs]
         head = ", ".join([f"{kind} %x{n}" for n, kind in enumerate(kinds)])
-        text = "\n".join([f"({head}) cold noinline {{", "entry:", *lines, f"ret {t} {result}", "}"])
+        text = "\n".join([f"({head}) cold noinline {{", "entry:", *lines, f"ret {result} {x}", "}"])
         name = f"slow_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-        self.functions[name] = f"define private {t} @{name}{text}"
+        self.functions[name] = f"define private {result} @{name}{text}"
 
         def call(values: list[str]) -> str:
             arguments = [f"{kind} {x}" for kind, x in zip(kinds, values, strict=True)]
-            return f"call {t} @{name}({', '.join(arguments)})"
+            return f"call {result} @{name}({', '.join(arguments)})"
 
         return call
 

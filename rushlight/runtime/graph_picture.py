@@ -9,7 +9,8 @@ from typing import NamedTuple
 from rushlight.drawing.layout import Cell, Layout
 from rushlight.drawing.picture import LEAF, OP, RESULT, Box, Picture
 from rushlight.drawing.svg import FONT, HEAD, MARGIN, arrows, boxes, drawn, size
-from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, show
+from rushlight.graph.ir import CONSTANT, INPUT, ITEM, Graph, Node, show
+from rushlight.passes.clusters import is_leaf
 from rushlight.passes.fuse import Call, Step
 from rushlight.runtime.executable import Executable
 
@@ -41,8 +42,8 @@ def graph_picture(label: str, executable: Executable, numbers: Mapping[int, Sequ
         return f"<p>{len(items.parts)} steps and values are too many to be drawn.</p>"
     if not items.parts:
         return "<p>Nothing is computed.</p>"
-    layout = Layout([part.size if isinstance(part, Frame) else size(part) for part in items.parts],
-                    items.arrows)  # fmt: skip
+    sizes = [part.size if isinstance(part, Frame) else size(part) for part in items.parts]
+    layout = Layout(sizes, items.arrows)
     width, height = layout.width + 2 * MARGIN, layout.height + 2 * MARGIN
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -54,12 +55,15 @@ def graph_picture(label: str, executable: Executable, numbers: Mapping[int, Sequ
         for cell in layer:
             if cell.box is not None:
                 part, y = items.parts[cell.box], top + (tall - cell.height) / 2
-                lines += framed(label, part, cell, y) if isinstance(part, Frame) else drawn(
-                    part, cell, y)  # fmt: skip
+                lines += framed(label, part, cell, y)
     return "\n".join([*lines, "</svg>"])
 
 
-def framed(label: str, frame: Frame, cell: Cell, y: float) -> Iterator[str]:
+def framed(label: str, frame: Box | Frame, cell: Cell, y: float) -> Iterator[str]:
+    """A box, or a frame with its nodes, whose upper edge is at ``y``."""
+    if isinstance(frame, Box):
+        yield from drawn(frame, cell, y)
+        return
     left = cell.x - cell.width / 2
     middle = frame.layout.left + frame.layout.width / 2
     hue = 137 * frame.number % 360  # neighbours differ
@@ -86,12 +90,9 @@ class Items:
         steps = executable.plan.steps
         used = {n for step in steps for n in step.inputs} | set(self.graph.outputs)
         for number, node in enumerate(self.graph.nodes()):
-            if (
-                node in used
-                and not node.inputs
-                and isinstance(leaf := self.leaf(node, number), Box)
-            ):
-                self.add(node, leaf)
+            if node in used and is_leaf(node) and not is_number(node):
+                self.place[node] = len(self.parts)
+                self.parts.append(self.leaf(node, number))
         for number, step in enumerate(steps):
             if isinstance(step, Call) and step.alias:
                 source = step.node.inputs[0]
@@ -115,20 +116,10 @@ class Items:
                 lines.append(f"and {len(numbers) - MOST} more")
             self.parts.append(Box(RESULT, tuple(lines)))
 
-    def leaf(self, node: Node, number: int) -> Box | None:
-        """The box of a value from outside; numbers written in the program have none."""
-        if node.op is CONSTANT and node.type.size == 1:
-            return None
-        name = node.op.name
-        if node.op is CAPTURED:
-            name = self.graph.names.get(node) or name
-        elif node in self.graph.inputs:
-            name = f"input {number}"
+    def leaf(self, node: Node, number: int) -> Box:
+        """The box of a value from outside."""
+        name = f"input {number}" if node.op is INPUT else self.graph.names.get(node) or node.op.name
         return Box(LEAF, (name, str(node.type)))
-
-    def add(self, node: Node, part: Box | Frame) -> None:
-        self.place[node] = len(self.parts)
-        self.parts.append(part)
 
     def maker(self, node: Node) -> int | None:
         if node not in self.place and node.op is ITEM:
@@ -140,15 +131,18 @@ class Items:
         inner = inside(step)
         layout = Layout([size(box) for box in inner.boxes], inner.arrows)
         kind = "call" if isinstance(step, Call) else "kernel"
-        steps = (
-            f"#{numbers[0]}" + (f"–{numbers[-1]}" if len(numbers) > 1 else "") if numbers else ""
-        )
+        span = "–".join([str(n) for n in dict.fromkeys((*numbers[:1], *numbers[-1:]))])
+        title = f"#{span} {kind}" if span else kind
         makers = [self.maker(n) for n in step.inputs]
         self.arrows += dict.fromkeys([(m, len(self.parts)) for m in makers if m is not None])
-        for node in step.nodes:
-            if node in step.outputs if not isinstance(step, Call) else True:
-                self.place[node] = len(self.parts)
-        self.parts.append(Frame(number, f"{steps} {kind}".strip(), inner, layout))
+        made = step.nodes if isinstance(step, Call) else step.outputs
+        self.place.update(dict.fromkeys(made, len(self.parts)))
+        self.parts.append(Frame(number, title, inner, layout))
+
+
+def is_number(node: Node) -> bool:
+    """Whether a node is a number that is written in the program; it is not drawn."""
+    return node.op is CONSTANT and node.type.size == 1
 
 
 def inside(step: Step) -> Picture:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from html import escape
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rushlight.runtime.graph_picture import graph_picture
@@ -23,7 +23,7 @@ NOTEBOOK = """<style>
 
 def page(explanation: Explanation) -> str:
     """The page; every text in it is escaped."""
-    template = resources.files("rushlight.runtime").joinpath("page.html").read_text("utf-8")
+    template = Path(__file__).with_name("page.html").read_text("utf-8")
     parts = {"name": escape(explanation.name), "body": "\n".join(body(explanation))}
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 

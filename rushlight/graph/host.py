@@ -27,7 +27,7 @@ class Host(Tensor):
 def host(symbol: Symbol, read: Callable[[], float], decide: Decide) -> Host:
     """The number that ``read`` returns, now standing for ``symbol``."""
     t = object.__new__(Host)
-    t._array, t.read, t.decide = symbol, read, decide  # type: ignore[assignment]
+    t._array, t.read, t.decide = symbol, read, decide
     return t
 
 

@@ -95,7 +95,7 @@ class Uninitialized(Tensor):
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     @property
-    def _array(self) -> Any:  # type: ignore[override]
+    def _array(self) -> Any:
         raise ValueError(
             "Attempted to use an uninitialized parameter. This error happens when you are using a "
             f"`LazyModule` or explicitly manipulating `nn.parameter.{type(self).__name__}` objects."

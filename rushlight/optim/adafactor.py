@@ -7,6 +7,7 @@ from typing import Any
 from rushlight import dtypes
 from rushlight.ops import ops
 from rushlight.optim.apply import Group, State
+from rushlight.optim.numbers import between, element, larger, smaller
 from rushlight.optim.optimizer import Optimizer, ParamsT, need
 from rushlight.tensor import Tensor
 
@@ -84,21 +85,21 @@ class Adafactor(Optimizer):
         lr, (eps1, eps2), t = group["lr"], group["eps"], state["step"] + 1
         eps1 = dtypes.finfo(p.dtype).eps if eps1 is None else eps1
         weight = t ** group["beta2_decay"]
-        size = max(eps2, root_mean_square(p)) * min(lr, 1 / t**0.5)
+        size = larger(eps2, root_mean_square(p)) * smaller(lr, 1 / t**0.5)
         if group["weight_decay"] != 0:
             p = p * (1 - lr * group["weight_decay"])
         if g.dim() < 2:
-            v = state["variance"].lerp(g * g, weight)
+            v = between(state["variance"], g * g, weight)
             after = {"step": t, "variance": v}
         else:
-            rows = state["row_var"].lerp((g * g).mean(-1, keepdim=True), weight)
-            columns = state["col_var"].lerp((g * g).mean(-2, keepdim=True), weight)
+            rows = between(state["row_var"], (g * g).mean(-1, keepdim=True), weight)
+            columns = between(state["col_var"], (g * g).mean(-2, keepdim=True), weight)
             v = rows @ columns / rows.mean(-2, keepdim=True).clamp(min=eps1)
             after = {"step": t, "row_var": rows, "col_var": columns}
         u = g * v.clamp(min=eps1 * eps1).rsqrt()
-        return p - size / max(1.0, root_mean_square(u) / group["d"]) * u, after
+        return p - size / larger(1.0, root_mean_square(u) / group["d"]) * u, after
 
 
-def root_mean_square(x: Tensor) -> float:
+def root_mean_square(x: Tensor) -> Any:
     """√mean(x²); 0 of nothing."""
-    return x.norm().item() / max(1, x.numel()) ** 0.5
+    return element(x.norm()) / max(1, x.numel()) ** 0.5

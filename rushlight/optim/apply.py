@@ -46,14 +46,20 @@ def state_of(optimizer: Optimizer, p: Tensor, group: Group) -> State:
     return state
 
 
+def step_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]) -> None:
+    """One step of the parameters of a group that have a gradient."""
+    if optimizer.elementwise and not group.get("differentiable"):
+        sweep_group(optimizer, group, parameters)
+    else:
+        for p in parameters:
+            step_tensor(optimizer, group, p)
+
+
 def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]) -> None:
     """One step of all parameters of a group, by an update of single elements.
 
     Parameters whose scalars (step counts and the like) and dtypes agree share one recording.
     """
-    if local.state.trace is not None:
-        trace_group(optimizer, group, parameters)
-        return
     scalars = optimizer.scalars
     bundles: dict[Any, list[tuple[Tensor, State]]] = defaultdict(list)
     for p in parameters:
@@ -89,58 +95,6 @@ def sweep_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]
                 writes = t._counter or counter(t)
                 writes.value += 1
                 writes.site = site
-
-
-def trace_group(optimizer: Optimizer, group: Group, parameters: Sequence[Tensor]) -> None:
-    """One step of all parameters of a group as part of a graph.
-
-    Hyper-parameters that are floats are read anew at each call, so that schedules go on working.
-    Parameters whose scalars agree share their arithmetic.
-    """
-    trace, scalars = local.state.trace, optimizer.scalars
-    hyper = {k: hosted(trace, group, k) for k in group if k != "params"}
-    leaders: dict[Any, State] = {}
-    for p in parameters:
-        check_writable(p, "step")
-        with trace.outside():
-            state = state_of(optimizer, p, group)
-            present = tuple([(k, float(v._array)) for k, v in state.items() if k in scalars])
-        shared = leaders.setdefault(present, {})
-        if not shared:
-            shared.update({k: state[k].to(dtypes.float64) for k, _ in present})
-            shared[""] = state
-        else:
-            first = shared[""]
-            trace.decide(lambda a=first, b=state: same_scalars(a, b, scalars), True)
-        before = {k: shared[k] if k in shared else as_real(v) for k, v in state.items()}
-        g: Any = p.grad
-        new_p, after = optimizer.update(
-            as_real(p), as_real(-g if hyper.get("maximize") else g), before, hyper
-        )
-        for k, value in after.items():
-            if k in scalars:
-                overwrite(state[k], value.to(state[k].dtype))
-            elif k not in state:
-                trace.assign(optimizer.state[p], k, as_complex(value, p))
-            elif value is not before[k]:
-                overwrite(state[k], as_complex(value, p))
-        overwrite(p, as_complex(new_p, p))
-
-
-def hosted(trace: Any, group: Group, name: str) -> Any:
-    """A hyper-parameter inside a trace: a float is a number that may change between calls."""
-    value = group[name]
-    if isinstance(value, float):
-        return trace.host(lambda: group[name])
-    if isinstance(value, tuple) and value and all([isinstance(v, float) for v in value]):
-        return tuple([trace.host(lambda i=i: group[name][i]) for i in range(len(value))])
-    if not isinstance(value, Tensor):
-        trace.decide(lambda: group[name], value)
-    return value
-
-
-def same_scalars(a: State, b: State, scalars: Sequence[str]) -> bool:
-    return all([k not in a or a[k]._array == b[k]._array for k in scalars])
 
 
 def real_type(dtype: np.dtype) -> np.dtype:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.ops import ops
-from rushlight.optim.apply import Group, State, number
+from rushlight.optim.apply import Group, State
+from rushlight.optim.numbers import choose, larger, number
 from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_rate
 from rushlight.tensor import Tensor
 
@@ -65,6 +66,6 @@ class ASGD(Optimizer):
         if group["weight_decay"] != 0:
             g = g + group["weight_decay"] * p
         p = (1 - lambd * eta) * p - eta * g
-        a = p if mu == 1 else a + mu * (p - a)
+        a = choose(mu == 1, lambda: p, lambda: a + mu * (p - a))
         eta = lr / (1 + lambd * lr * t) ** group["alpha"]
-        return p, {"step": t, "eta": eta, "mu": 1 / max(1, t - group["t0"]), "ax": a}
+        return p, {"step": t, "eta": eta, "mu": 1 / larger(1, t - group["t0"]), "ax": a}

@@ -7,8 +7,9 @@ from typing import Any
 
 from rushlight.autograd.modes import enable_grad, no_grad
 from rushlight.ops import ops
-from rushlight.optim.apply import as_real, number
+from rushlight.optim.apply import as_real
 from rushlight.optim.line_search import Point, strong_wolfe
+from rushlight.optim.numbers import number
 from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_rate
 from rushlight.tensor import Tensor
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight.ops import ops
 from rushlight.optim.apply import Group, State
+from rushlight.optim.numbers import between
 from rushlight.optim.optimizer import Optimizer, ParamsT, need
 from rushlight.tensor import Tensor
 
@@ -87,8 +88,8 @@ class Muon(Optimizer):
 
     def update(self, p: Any, g: Any, state: State, group: Group) -> tuple[Any, State]:
         lr, momentum, (m, n) = group["lr"], group["momentum"], p.shape
-        b = state["momentum_buffer"].lerp(g, 1 - momentum)
-        u = g.lerp(b, momentum) if group["nesterov"] else b
+        b = between(state["momentum_buffer"], g, 1 - momentum)
+        u = between(g, b, momentum) if group["nesterov"] else b
         u = orthogonal(u, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rms = group["adjust_lr_fn"] == "match_rms_adamw"
         factor = 0.2 * max(m, n) ** 0.5 if rms else max(1, m / n) ** 0.5

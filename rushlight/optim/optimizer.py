@@ -10,11 +10,13 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from rushlight.autograd.modes import enable_grad, set_grad_enabled
+from rushlight.autograd.modes import enable_grad, local, set_grad_enabled
 from rushlight.autograd.tape import RemovableHandle
 from rushlight.nn.hooks import Hook, Hooks, add_hook
-from rushlight.optim.apply import Group, State, scalar, step_tensor, sweep_group
+from rushlight.optim.apply import Group, State, scalar, step_group
+from rushlight.optim.traced import condition, trace_foreign, trace_step
 from rushlight.settings import typename
+from rushlight.symbol import refuse_in_trace
 from rushlight.tensor import Tensor
 
 ParamsT = Iterable[Tensor] | Iterable[Group] | Iterable[tuple[str, Tensor]]
@@ -52,6 +54,8 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
         self = args[0]
         if type(self).step is not run:  # called by the step of a subclass, which has run the hooks
             return step(*args, **kwargs)
+        if local.state.trace is not None:
+            condition(lambda: list(map(id, hooks_of(self))))
         for hook in (*before_every_step.values(), *self._optimizer_step_pre_hooks.values()):
             answer = hook(self, args, kwargs)
             if answer is not None:
@@ -62,12 +66,19 @@ def hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 args, kwargs = answer
         self._opt_called = True
-        result = step(*args, **kwargs)
+        foreign = local.state.trace is not None and run is not Optimizer.step
+        result = (trace_foreign(self, step) if foreign else step)(*args, **kwargs)
         for hook in (*self._optimizer_step_post_hooks.values(), *after_every_step.values()):
             hook(self, args, kwargs)
         return result
 
     return run
+
+
+def hooks_of(optimizer: Optimizer) -> Iterator[Hook]:
+    """Everything that is called before or after a step."""
+    own = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
+    return chain.from_iterable([h.values() for h in (before_every_step, *own, after_every_step)])
 
 
 class Optimizer:
@@ -159,13 +170,11 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            if local.state.trace is not None:
+                trace_step(self)
+                return loss
             for group in self.param_groups:
-                parameters = [p for p in group["params"] if p.grad is not None]
-                if self.elementwise and not group.get("differentiable"):
-                    sweep_group(self, group, parameters)
-                else:
-                    for p in parameters:
-                        step_tensor(self, group, p)
+                step_group(self, group, [p for p in group["params"] if p.grad is not None])
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -183,6 +192,7 @@ class Optimizer:
         Args:
             param_group: ``"params"`` and what shall differ from the defaults.
         """
+        refuse_in_trace(f"{type(self).__name__}.add_param_group()")
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         self._list_params(param_group)
@@ -268,6 +278,7 @@ class Optimizer:
 
         The parameters are matched by their order; tensors take the dtype of their parameter.
         """
+        refuse_in_trace(f"{type(self).__name__}.load_state_dict()")
         loaded = state_dict.copy()
         for before in self._optimizer_load_state_dict_pre_hooks.values():
             answer = before(self, loaded)

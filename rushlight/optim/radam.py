@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight.ops import ops
 from rushlight.optim.apply import Group, State
+from rushlight.optim.numbers import choose
 from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_betas, need_rate
 from rushlight.tensor import Tensor
 
@@ -73,7 +74,9 @@ class RAdam(Optimizer):
         rate = lr / (1 - beta1**t)
         limit = 2 / (1 - beta2) - 1
         rho = limit - 2 * t * beta2**t / (1 - beta2**t)
-        if rho <= 5:
-            return p - rate * m, after
-        r = ((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)) ** 0.5
-        return p - rate * r * (1 - beta2**t) ** 0.5 * m / (v.sqrt() + group["eps"]), after
+
+        def rectified() -> Any:
+            r = ((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)) ** 0.5
+            return rate * r * (1 - beta2**t) ** 0.5 * m / (v.sqrt() + group["eps"])
+
+        return p - choose(rho > 5, rectified, lambda: rate * m), after

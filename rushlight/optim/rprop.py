@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.ops import ops
-from rushlight.optim.apply import Group, State, number
+from rushlight.optim.apply import Group, State
+from rushlight.optim.numbers import number
 from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_rate
 from rushlight.tensor import Tensor
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight.ops import ops
 from rushlight.optim.apply import Group, State
+from rushlight.optim.numbers import between
 from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_betas
 from rushlight.tensor import Tensor
 
@@ -60,8 +61,8 @@ class SparseAdam(Optimizer):
         used = g != 0
         if g.dim() > 1:
             used = used.reshape(len(g), -1).any(1).reshape(-1, *[1] * (g.dim() - 1))
-        m = ops.where(used, state["exp_avg"].lerp(g, 1 - beta1), state["exp_avg"])
-        v = ops.where(used, state["exp_avg_sq"].lerp(g * g, 1 - beta2), state["exp_avg_sq"])
+        m = ops.where(used, between(state["exp_avg"], g, 1 - beta1), state["exp_avg"])
+        v = ops.where(used, between(state["exp_avg_sq"], g * g, 1 - beta2), state["exp_avg_sq"])
         rate = group["lr"] * (1 - beta2**t) ** 0.5 / (1 - beta1**t)
         p = ops.where(used, p - rate * m / (v.sqrt() + group["eps"]), p)
         return p, {"step": t, "exp_avg": m, "exp_avg_sq": v}

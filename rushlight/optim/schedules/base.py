@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from rushlight.optim.optimizer import Optimizer
+from rushlight.symbol import refuse_in_trace
 from rushlight.tensor import Tensor
 
 Rate = float | Tensor
@@ -89,6 +90,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Goes to the next epoch, or to a given one, and sets the rates."""
+        refuse_in_trace(f"{type(self).__name__}.step()")
         if self._step_count == 1:
             if "step" in vars(self.optimizer):
                 warnings.warn(OVERRIDDEN_WARNING, UserWarning, stacklevel=2)

@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.schedules.base import LRScheduler, assign, values
 from rushlight.optim.schedules.plateau import ReduceLROnPlateau
+from rushlight.symbol import refuse_in_trace
 
 
 class Combined(LRScheduler):
@@ -92,6 +93,7 @@ class SequentialLR(Combined):
 
     def step(self) -> None:  # type: ignore[override]
         """Steps the schedule whose turn it is."""
+        refuse_in_trace("SequentialLR.step()")
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]

@@ -14,6 +14,7 @@ from rushlight.optim.schedules.base import (
     need_optimizer,
     values,
 )
+from rushlight.symbol import refuse_in_trace
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -87,6 +88,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
         """Takes note of a measurement, and lowers the rates if there were too many bad ones."""
+        refuse_in_trace("ReduceLROnPlateau.step()")
         current = float(metrics)
         if epoch is not None:
             warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)

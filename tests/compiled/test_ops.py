@@ -1,0 +1,140 @@
+"""Every op of the registry, compiled: values, gradients and errors are those of dynamic mode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.ops import registry
+from rushlight.ops.base import Op
+from rushlight.ops.samples import S
+from rushlight.symbol import TraceError
+from tests.sampling import Maker, flat, supported
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+PUBLIC = {name: op for name, op in registry.items() if op.function or op.method}
+UNDEFINED = {
+    *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+    *("resize_", "resize_as_"),
+}
+"""Their elements are whatever is in memory."""
+
+REFUSED = {
+    "a value decides what Python does": (
+        "allclose", "equal", "apply_", "map_", "map2_", "cov", "istft", "linalg.lstsq",
+        "nn.functional.ctc_loss", "ctc_loss", "nn.functional.embedding_bag", "embedding_bag",
+        "rnn_tanh", "rnn_relu", "lstm", "gru", "nn.functional.rrelu",
+    ),
+    "values decide the shape of the result": (
+        "bincount", "nonzero", "argwhere", "nonzero_static", "masked_select", "unique",
+        "unique_consecutive", "repeat_interleave", "one_hot", "index_put", "histc", "histogram",
+        "histogramdd", "linspace", "logspace", "nn.functional.embedding", "embedding_renorm_",
+        "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
+        "nn.functional.fractional_max_pool2d_with_indices",
+        "nn.functional.fractional_max_pool3d_with_indices",
+        "nn.functional.multilabel_margin_loss",
+    ),
+}  # fmt: skip
+"""Ops of which some call cannot be part of a graph; it then runs in dynamic mode."""
+
+MAY_REFUSE = {name for names in REFUSED.values() for name in names}
+
+
+def calls(every_dtype: bool) -> Iterator[Any]:
+    for name, op in PUBLIC.items():
+        if name in UNDEFINED:
+            continue
+        kinds = [rl.float32, rl.float64, rl.int64, rl.bool, rl.bfloat16]
+        for i, sample in enumerate(op.samples):
+            chosen = kinds if every_dtype else list(supported(op))[: None if i < 2 else 1]
+            for dtype in chosen:
+                yield pytest.param(op, sample, dtype, id=f"{name}{sample!r}"[:80] + dtype.name)
+
+
+def outcome(op: Op, sample: S, dtype: Any, compiled: bool) -> list[Any]:
+    """The results of a call, the gradients that come of them, and what became of the operands."""
+    maker = Maker(dtype=dtype, grad=True)
+    args, kwargs = maker.make(list(sample.args)), maker.make(sample.kwargs)
+
+    def function(args: Any, kwargs: Any) -> Any:
+        y = op.call(*args, **kwargs)
+        roots = [t for t in flat(y) if t.requires_grad and t.numel()]
+        if roots:
+            rl.autograd.backward(roots, [rl.ones_like(t) for t in roots])
+        return y
+
+    rl.manual_seed(0)
+    run: Callable[..., Any] = rl.compile(function, fullgraph=True) if compiled else function
+    results = flat(run(args, kwargs))
+    return [*results, *[t.grad for t in maker.tensors], *maker.tensors]
+
+
+def agree(a: Any, b: Any) -> None:
+    """The same up to the rounding of sums and functions."""
+    assert (a is None) == (b is None)
+    if a is None:
+        return
+    assert a.dtype is b.dtype and a.shape == b.shape
+    x, y = a.detach().numpy(), b.detach().numpy()
+    if a.dtype.category < 2:
+        np.testing.assert_array_equal(x, y)
+        return
+    tolerance = {rl.bfloat16: 2e-2, rl.float16: 4e-3}.get(a.dtype, 1e-5)
+    wide = np.complex128 if a.is_complex() else np.float64
+    x, y = x.astype(wide), y.astype(wide)
+    finite = np.abs(x[np.isfinite(x)])
+    scale = float(finite.max()) if finite.size else 1.0
+    np.testing.assert_allclose(y, x, rtol=tolerance, atol=tolerance * max(scale, 1.0) / 4)
+
+
+def check(op: Op, sample: S, dtype: Any) -> None:
+    try:
+        expected = outcome(op, sample, dtype, compiled=False)
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
+        with pytest.raises(type(error)):
+            outcome(op, sample, dtype, compiled=True)
+        return
+    try:
+        found = outcome(op, sample, dtype, compiled=True)
+    except TraceError:
+        assert op.full_name in MAY_REFUSE, "it cannot be traced, and is not in the table"
+        return
+    for a, b in zip(expected, found, strict=True):
+        agree(a, b)
+
+
+@pytest.mark.parametrize(("op", "sample", "dtype"), list(calls(every_dtype=False)))
+def test_compiled_equals_eager(op: Op, sample: S, dtype: Any) -> None:
+    check(op, sample, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "sample", "dtype"), list(calls(every_dtype=True)))
+def test_compiled_equals_eager_in_every_dtype(op: Op, sample: S, dtype: Any) -> None:
+    check(op, sample, dtype)
+
+
+@pytest.mark.parametrize(
+    ("op", "sample"),
+    [
+        pytest.param(op, sample, id=f"{name}{sample!r}"[:90])
+        for name, op in PUBLIC.items()
+        for sample in op.errors
+    ],
+)
+def test_bad_input_raises_the_same_error(op: Op, sample: Any) -> None:
+    maker = Maker(dtype=rl.float32)
+    args, kwargs = maker.make(list(sample.args)), maker.make(sample.kwargs)
+    compiled = rl.compile(lambda args, kwargs: op.call(*args, **kwargs), fullgraph=True)
+    with pytest.raises((sample.error, TraceError)) as caught:
+        compiled(args, kwargs)
+    if isinstance(caught.value, sample.error) and not isinstance(caught.value, TraceError):
+        assert re.search(sample.match, str(caught.value)), str(caught.value)
+    else:
+        assert op.full_name in MAY_REFUSE, str(caught.value)

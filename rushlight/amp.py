@@ -6,9 +6,11 @@ import warnings
 from types import TracebackType
 from typing import Any
 
+from rushlight.autograd.modes import local
 from rushlight.device import device as device_class
 from rushlight.dtypes import bfloat16, dtype, float16
 from rushlight.ops import ops
+from rushlight.symbol import refuse_in_trace
 from rushlight.tensor import Tensor
 
 
@@ -137,8 +139,13 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return outputs * self._factor()
         return type(outputs)([self.scale(t) for t in outputs])
+
+    def _factor(self) -> Any:
+        """The scale; inside a trace, a number that is read anew at each call."""
+        trace = local.state.trace
+        return self._scale if trace is None else trace.host(lambda: self._scale)
 
     def unscale_(self, optimizer: Any) -> None:
         """Divides the gradients of the optimizer's parameters by the scale."""
@@ -152,7 +159,7 @@ class GradScaler:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    parameter.grad.mul_(1 / self._scale)
+                    parameter.grad.mul_(1 / self._factor())
                     finite = finite and bool(ops.isfinite(parameter.grad).all())
         self._finite[id(optimizer)] = finite
 
@@ -166,6 +173,7 @@ class GradScaler:
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Changes the scale by what the last steps showed, or to ``new_scale``."""
+        refuse_in_trace("GradScaler.update()")
         if not self._enabled:
             return
         if new_scale is not None:

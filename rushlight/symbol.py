@@ -6,11 +6,21 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from rushlight.autograd.modes import local
 from rushlight.errors import user_line
 
 
 class TraceError(RuntimeError):
     """Something that a graph cannot hold; the message names the line and the cure."""
+
+
+def refuse_in_trace(what: str) -> None:
+    """An error inside a trace: ``what`` changes Python objects, which no later call would do."""
+    if local.state.trace is not None:
+        raise TraceError(
+            f"{what} at {user_line()} changes Python objects, which a graph cannot do: call it "
+            "outside the compiled function."
+        )
 
 
 class Symbol:

@@ -138,7 +138,9 @@ class Compiled:
     def with_changing_floats(self, arguments: Arguments, args: Any, kwargs: Any) -> Arguments:
         """Floats that differ from those of an earlier call become numbers of the run."""
         changed = {
-            i for i, x in arguments.floats.items() if self.floats.setdefault(i, x) != x
+            i
+            for i, x in arguments.floats.items()
+            if repr(self.floats.setdefault(i, x)) != repr(x)  # NaN is equal to itself here
         } - self.lifted
         if not changed:
             return arguments

@@ -201,7 +201,7 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same elements without history and without version checks."""
-        return wrap(self._array)
+        return twin(self)
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -222,7 +222,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same elements, sharing memory, without history."""
-        t = wrap(self._array)
+        t = twin(self)
         if self._counter is None:
             self._counter = Counter()
         t._counter = self._counter
@@ -274,6 +274,14 @@ def wrap(array: Any) -> Tensor:
     t = new(Tensor)
     t._array = array if type(array) in HELD else np.asarray(array)
     return t
+
+
+def twin(t: Tensor) -> Tensor:
+    """A second tensor over the elements of ``t``; a trace knows them as those of ``t``."""
+    trace = local.state.trace
+    if trace is not None:
+        trace.symbol(t)
+    return wrap(t._array)
 
 
 def literal(array: np.ndarray) -> Tensor:

@@ -55,13 +55,14 @@ _FLOATS = {
 _RARE = {np.dtype(code) for code in (np.uint16, np.uint32, np.uint64, np.complex64, np.complex128)}
 
 
-def memory_order(array: Array) -> Array:
-    """The view of ``array`` whose C order is its order in memory: so PyTorch fills a tensor.
+def memory_order(array: Array) -> tuple[int, ...]:
+    """The axes of ``array`` in the order in which they lie in memory: so PyTorch fills a tensor.
 
-    >>> memory_order(np.zeros((2, 3)).T).shape
-    (2, 3)
+    >>> memory_order(np.zeros((2, 3)).T)
+    (1, 0)
     """
-    return array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    strides = array.strides
+    return tuple(sorted(range(array.ndim), key=lambda axis: -strides[axis]))
 
 
 def uniform(

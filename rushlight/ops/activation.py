@@ -183,6 +183,7 @@ class Softmax(Formula):
         return along("softmax", input, dim, dtype)
 
     def infer(self, arrays, attrs):
+        self.kernel(arrays[0].dtype)  # which refuses what is not floating-point
         return np.empty_like(arrays[0])
 
     def eager(self, x, *, dim):
@@ -223,6 +224,7 @@ class LogSoftmax(Formula):
         return along("log_softmax", input, dim, dtype)
 
     def infer(self, arrays, attrs):
+        self.kernel(arrays[0].dtype)  # which refuses what is not floating-point
         return np.empty_like(arrays[0])
 
     def eager(self, x, *, dim):

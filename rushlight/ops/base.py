@@ -36,7 +36,7 @@ from rushlight.ops.elements import chosen
 from rushlight.ops.programs import fused
 from rushlight.ops.samples import Fails, S
 from rushlight.symbol import Symbol
-from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new, wrap
+from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new, twin, wrap
 
 ndarray = np.ndarray
 TORCH_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -329,9 +329,9 @@ def in_place(op: Op) -> Callable[..., Any]:
 
 def alias(t: Tensor, history: Any) -> Tensor:
     """A second tensor over the elements of ``t``, with its present history."""
-    twin = wrap(t._array)
-    twin._history = history
-    return twin
+    same = twin(t)
+    same._history = history
+    return same
 
 
 def check_writable(t: Tensor, name: str) -> None:

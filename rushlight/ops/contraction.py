@@ -301,6 +301,8 @@ class Bmm(Op):
                 raise mixed("bmm", x, y)
             refuse_bool("bmm", x)
             if local.state.trace is not None:
+                if not fit_together(x.shape, y.shape):
+                    raise batch_error(x.shape, y.shape)
                 return traced((a, b), NO_ATTRS)
             try:
                 z = local.state.run(rounded, eager, x, y)
@@ -368,6 +370,12 @@ def batch_sizes(x: tuple[int, ...], y: tuple[int, ...]) -> RuntimeError:
         "Expected size for first two dimensions of batch2 tensor to be: "
         f"[{x[0]}, {x[2]}] but got: [{y[0]}, {y[1]}]."
     )
+
+
+def fit_together(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether matrices of these shapes can be multiplied, batches being broadcast."""
+    lead = zip(reversed(a[:-2]), reversed(b[:-2]), strict=False)
+    return a[-1] == b[-2] and all([n == m or 1 in (n, m) for n, m in lead])
 
 
 def batch_error(x: tuple[int, ...], y: tuple[int, ...]) -> RuntimeError:

@@ -29,6 +29,11 @@ def not_floating(kernel: str) -> Fails:
     return Fails(NotImplementedError, f'"{kernel}" not implemented', T(2, dtype=dtypes.int64))
 
 
+def drawn(x: Tensor, generator: Source, **attrs: Any) -> Any:
+    """The operands and attributes of a draw, which fills ``x`` in the order of its memory."""
+    return (x,), {**attrs, "order": memory_order(x._array), "generator": chosen(generator)}
+
+
 class Uniform(Overwrite):
     """Writes numbers from the uniform distribution on [from, to).
 
@@ -47,10 +52,10 @@ class Uniform(Overwrite):
     def check(
         self, input: Tensor, from_: float = 0, to: float = 1, *, generator: Source = None
     ) -> Any:
-        return (input,), {"low": float(from_), "high": float(to), "generator": chosen(generator)}
+        return drawn(input, generator, low=float(from_), high=float(to))
 
-    def write(self, x, *, low, high, generator):
-        target = memory_order(x)
+    def write(self, x, *, low, high, order, generator):
+        target = x.transpose(order)
         target[...] = draw.uniform(generator, target.shape, x.dtype, low, high)
 
 
@@ -72,11 +77,14 @@ class NormalInPlace(Overwrite):
     def check(
         self, input: Tensor, mean: float = 0, std: float = 1, *, generator: Source = None
     ) -> Any:
-        return (input,), {"mean": float(mean), "std": float(std), "generator": chosen(generator)}
+        whole = input._array.flags.c_contiguous
+        return drawn(input, generator, mean=float(mean), std=float(std), contiguous=whole)
 
-    def write(self, x, *, mean, std, generator):
-        target, whole = memory_order(x), x.flags.c_contiguous
-        target[...] = draw.normal(generator, target.shape, x.dtype, mean, std, contiguous=whole)
+    def write(self, x, *, mean, std, contiguous, order, generator):
+        target = x.transpose(order)
+        target[...] = draw.normal(
+            generator, target.shape, x.dtype, mean, std, contiguous=contiguous
+        )
 
 
 class LogNormal(Overwrite):
@@ -97,10 +105,10 @@ class LogNormal(Overwrite):
     def check(
         self, input: Tensor, mean: float = 1, std: float = 2, *, generator: Source = None
     ) -> Any:
-        return (input,), {"mean": float(mean), "std": float(std), "generator": chosen(generator)}
+        return drawn(input, generator, mean=float(mean), std=float(std))
 
-    def write(self, x, *, mean, std, generator):
-        target = memory_order(x)
+    def write(self, x, *, mean, std, order, generator):
+        target = x.transpose(order)
         target[...] = draw.log_normal(generator, target.shape, x.dtype, mean, std)
 
 
@@ -120,10 +128,10 @@ class Exponential(Overwrite):
     ]
 
     def check(self, input: Tensor, lambd: float = 1, *, generator: Source = None) -> Any:
-        return (input,), {"rate": float(lambd), "generator": chosen(generator)}
+        return drawn(input, generator, rate=float(lambd))
 
-    def write(self, x, *, rate, generator):
-        target = memory_order(x)
+    def write(self, x, *, rate, order, generator):
+        target = x.transpose(order)
         target[...] = draw.exponential(generator, target.shape, x.dtype, rate)
 
 
@@ -145,11 +153,10 @@ class Cauchy(Overwrite):
     def check(
         self, input: Tensor, median: float = 0, sigma: float = 1, *, generator: Source = None
     ) -> Any:
-        attrs = {"median": float(median), "sigma": float(sigma), "generator": chosen(generator)}
-        return (input,), attrs
+        return drawn(input, generator, median=float(median), sigma=float(sigma))
 
-    def write(self, x, *, median, sigma, generator):
-        target = memory_order(x)
+    def write(self, x, *, median, sigma, order, generator):
+        target = x.transpose(order)
         target[...] = draw.cauchy(generator, target.shape, x.dtype, median, sigma)
 
 
@@ -166,10 +173,10 @@ class Geometric(Overwrite):
     errors = [Fails(RuntimeError, r"p to be in \(0, 1\), but got p=1.5", T(2), 1.5)]
 
     def check(self, input: Tensor, p: float, *, generator: Source = None) -> Any:
-        return (input,), {"p": float(p), "generator": chosen(generator)}
+        return drawn(input, generator, p=float(p))
 
-    def write(self, x, *, p, generator):
-        target = memory_order(x)
+    def write(self, x, *, p, order, generator):
+        target = x.transpose(order)
         target[...] = draw.geometric(generator, target.shape, x.dtype, p)
 
 
@@ -194,16 +201,17 @@ class BernoulliInPlace(Overwrite):
     ]
 
     def check(self, input: Tensor, p: Tensor | float = 0.5, *, generator: Source = None) -> Any:
-        return (input, p), {"generator": chosen(generator)}
+        _, attrs = drawn(input, generator)
+        return (input, p), attrs
 
-    def write(self, x, p, *, generator):
+    def write(self, x, p, *, order, generator):
         if isinstance(p, np.ndarray):
             x[...] = draw.bernoulli(generator, x.shape, x.dtype, p)
         else:
-            target = memory_order(x)
+            target = x.transpose(order)
             target[...] = draw.bernoulli(generator, target.shape, x.dtype, float(p))
 
-    def vjp_p(self, _g, _y, _x, p, *, generator):
+    def vjp_p(self, _g, _y, _x, p, **attrs):
         return ops.zeros_like(p)
 
 
@@ -239,14 +247,12 @@ class Random(Overwrite):
         if len(bounds) > 2:
             raise TypeError(f"random_() takes (from, to), (to) or (), got {bounds}")
         low, high = (0, *bounds) if len(bounds) == 1 else bounds or (None, None)
-        attrs = {
-            "low": None if low is None else whole(low, "random_", "from"),
-            "high": None if high is None else whole(high, "random_", "to"),
-        }
-        return (input,), {**attrs, "generator": chosen(generator)}
+        low = None if low is None else whole(low, "random_", "from")
+        high = None if high is None else whole(high, "random_", "to")
+        return drawn(input, generator, low=low, high=high)
 
-    def write(self, x, *, low, high, generator):
-        target = memory_order(x)
+    def write(self, x, *, low, high, order, generator):
+        target = x.transpose(order)
         if low is None:
             target[...] = draw.any_integers(generator, target.shape, x.dtype)
         else:

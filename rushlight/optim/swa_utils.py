@@ -131,24 +131,30 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Takes the present parameters of ``model`` into the averages."""
         pairs = list(zip(self._averaged(self.module), self._averaged(model), strict=True))
-        if self.n_averaged == 0:
+        first, traced = self.n_averaged == 0, local.state.trace is not None
+        if traced or not first:
+            self._average(pairs)
+        if traced or first:
             for average, current in pairs:
-                average.copy_(current)
-        elif self.avg_fn is not None:
-            for average, current in pairs:
-                average.copy_(self.avg_fn(average, current, self.n_averaged))
-        else:
-            function = self.multi_avg_fn or get_swa_multi_avg_fn()
-            by_type: dict[Any, list[tuple[Tensor, Tensor]]] = defaultdict(list)
-            for average, current in pairs:
-                by_type[average.dtype].append((average, current))
-            for same in by_type.values():
-                averages, currents = zip(*same, strict=True)
-                function(list(averages), list(currents), self.n_averaged)
+                average.copy_(ops.where(first, current, average))
         if not self.use_buffers:
             for kept, current in zip(self.module.buffers(), model.buffers(), strict=True):
                 kept.detach().copy_(current.detach())
         self.n_averaged += 1
+
+    def _average(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Takes into each average the tensor beside it."""
+        if self.avg_fn is not None:
+            for average, current in pairs:
+                average.copy_(self.avg_fn(average, current, self.n_averaged))
+            return
+        function = self.multi_avg_fn or get_swa_multi_avg_fn()
+        by_type: dict[Any, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for average, current in pairs:
+            by_type[average.dtype].append((average, current))
+        for same in by_type.values():
+            averages, currents = zip(*same, strict=True)
+            function(list(averages), list(currents), self.n_averaged)
 
     def _averaged(self, module: Module) -> list[Tensor]:
         buffers = module.buffers() if self.use_buffers else ()

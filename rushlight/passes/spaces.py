@@ -85,7 +85,7 @@ def split(axes: Iterable[Axis], sizes: Sequence[int]) -> Place | None:
                 axis.parts = (Axis(size), Axis(axis.size // size))
                 rest.append(axis.parts[1])
                 axis = axis.parts[0]
-            elif size % axis.size:
+            elif not axis.size or size % axis.size:
                 return None
             own.append(axis)
             size //= axis.size

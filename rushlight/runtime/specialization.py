@@ -268,7 +268,10 @@ class Specialization:
         return tensors[place] if isinstance(place, int) else place
 
     def leave(self, arrays: Sequence[ndarray], tensors: Sequence[Tensor]) -> None:
-        """Gradients, new entries of an optimizer's state, and the counters of what was written."""
+        """Counts what was written; gradients and new entries of an optimizer's state."""
+        for place, of_gradient in self.written:
+            written: Any = self.find(place, tensors)
+            counter(written._grad if of_gradient else written).value += 1
         rest = iter(arrays)
         for put in self.changes:
             put(wrap(next(rest)))
@@ -277,9 +280,6 @@ class Specialization:
             target._grad = None if node is None else wrap(next(rest))
         for put in self.assigned:
             put(wrap(next(rest)))
-        for place, of_gradient in self.written:
-            written: Any = self.find(place, tensors)
-            counter(written._grad if of_gradient else written).value += 1
 
 
 class Call:

@@ -6,7 +6,7 @@ import types
 import warnings
 from collections.abc import Iterable
 
-from rushlight.autograd.modes import no_grad
+from rushlight.autograd.modes import local, no_grad
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
@@ -72,7 +72,7 @@ def clip_grads_with_norm_(
     tensor([3.0000, 4.0000])
     """
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    if factor == 1:
+    if local.state.trace is None and factor == 1:
         return
     for g in gradients(listed(parameters)):
         g.mul_(factor)

@@ -11,18 +11,17 @@ numbers is a captured state that each random node takes and gives on.
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.generator import Generator
-from rushlight.graph.attributes import DTYPES, arguments, literal, parse_literal
-from rushlight.ops.base import Op, registry
+from rushlight.graph.attributes import literal
+from rushlight.ops.base import Op
 
 SHORT = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
@@ -49,10 +48,7 @@ class TensorType:
 
     @property
     def size(self) -> int:
-        count = 1
-        for n in self.shape:
-            count *= n
-        return count
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -74,15 +70,14 @@ class Source(NamedTuple):
         return f"{self.module}  {place}" if self.module else place
 
 
-@dataclass(frozen=True, slots=True)
-class Structure:
+class Structure(NamedTuple):
     """What is no op: a value from outside, or one of several results."""
 
-    name: str
+    full_name: str
 
     @property
-    def full_name(self) -> str:
-        return self.name
+    def name(self) -> str:
+        return self.full_name
 
 
 INPUT, CAPTURED, CONSTANT = Structure("input"), Structure("captured"), Structure("constant")
@@ -205,72 +200,6 @@ def call(node: Node, number: Mapping[Node, str], graph: Graph) -> str:
     return f"{node.op.full_name}({', '.join(operands + attrs)})"
 
 
-LINE = re.compile(r"\s*%(\d+): (.*?) = ([\w.]+)\((.*)\)(?:\s+# (.*))?$")
-KIND = re.compile(r"(\w+)\[([\d,]*)\]")
-
-
-def parse(text: str) -> Graph:
-    """The graph that was printed as ``text``.
-
-    >>> print(parse("graph(%0: f32[2]):\\n  %1: f32[2] = exp(%0)\\n  return %1"))
-    graph(%0: f32[2]):
-      %1: f32[2] = exp(%0)
-      return %1
-    """
-    head, *body = text.strip().splitlines()
-    nodes: dict[str, Node] = {}
-    inputs: list[Node] = []
-    captured: list[Node] = []
-    names: dict[Node, str] = {}
-    for match in re.finditer(r"(%\d+): (\w+\[[\d,]*\])(?: = captured\(('[^']*')\))?", head):
-        kind = parse_type(match[2])
-        node = Node(CAPTURED if match[3] else INPUT, (), {}, kind)
-        nodes[match[1]] = node
-        (captured if match[3] else inputs).append(node)
-        if match[3]:
-            names[node] = ast.literal_eval(match[3])
-    outputs: list[Node] = []
-    writes = []
-    for line in body:
-        words = line.split()
-        if words[0] == "write":
-            writes.append((nodes[words[1]], nodes[words[3]]))
-        elif words[0] == "return":
-            outputs = [nodes[w.rstrip(",")] for w in words[1:]]
-        else:
-            found = LINE.match(line)
-            if found is None:
-                raise ValueError(f"not a line of a graph: {line.strip()!r}")
-            nodes[f"%{found[1]}"] = parse_node(found, nodes)
-    return Graph(tuple(inputs), tuple(captured), tuple(outputs), tuple(writes), names)
-
-
-def parse_node(found: re.Match[str], nodes: Mapping[str, Node]) -> Node:
-    _, kind, name, inner, where = found.groups()
-    op = STRUCTURES.get(name) or registry.get(name)
-    if op is None:
-        raise ValueError(f"there is no op {name}")
-    operands, attrs = arguments(inner)
-    inputs = tuple([None if x == "None" else nodes[x] for x in operands])
-    source = None
-    if where:
-        module, _, place = where.rpartition("  ")
-        file, _, line = place.rpartition(":")
-        source = Source(file, int(line), module)
-    several = kind.startswith("(")
-    types = [parse_type(k[0]) for k in re.finditer(KIND, kind)]
-    values = {k: parse_literal(v) for k, v in attrs.items()}
-    return Node(op, inputs, values, tuple(types) if several else types[0], source)
-
-
-def parse_type(text: str) -> TensorType:
-    match = KIND.fullmatch(text)
-    if match is None:
-        raise ValueError(f"not a type: {text!r}")
-    shape = tuple([int(n) for n in match[2].split(",") if n])
-    return TensorType(shape, DTYPES[LONG[match[1]]])
-
-
 def type_of(array: Any) -> Type:
     """The type of an array, or of each of a tuple of arrays."""
     if isinstance(array, tuple):
@@ -287,11 +216,9 @@ def check(graph: Graph) -> None:
         if target.type != value.type:
             raise TypeError(f"a value {value.type} is written to a captured {target.type}")
     for node in known:
-        if isinstance(node.op, Op):
-            several = isinstance(node.type, tuple)
-            if not several and not isinstance(node.type, TensorType):
-                raise TypeError(f"{node} has no type")
-        elif node.op is ITEM and node.type != node.inputs[0].type[node.attrs["index"]]:  # type: ignore[union-attr]
+        if isinstance(node.op, Op) and not isinstance(node.type, (tuple, TensorType)):
+            raise TypeError(f"{node} has no type")
+        if node.op is ITEM and node.type != node.inputs[0].type[node.attrs["index"]]:  # type: ignore[union-attr]
             raise TypeError(f"{node} has not the type of that result")
 
 

@@ -87,11 +87,11 @@ class Trace:
     >>> trace = Trace()
     >>> x = rl.ones(3)
     >>> y = trace.call(lambda: (trace.input(x) * 2).sum())
-    >>> print(trace.finish([y]))
+    >>> print(trace.finish([y]))  # doctest: +ELLIPSIS
     graph(%0: f32[3]):
       %1: f32[] = constant(value=array(float32, [], 2.0))
-      %2: f32[3] = mul(%0, %1)
-      %3: f32[] = sum(%2, dim=None, keepdim=False, dtype=None)
+      %2: f32[3] = mul(%0, %1)  # ...
+      %3: f32[] = sum(%2, dim=None, keepdim=False)  # ...
       return %3
     """
 

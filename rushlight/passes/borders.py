@@ -13,7 +13,7 @@ CLONE = registry["clone"]
 def copy_old_values(graph: Graph) -> Graph:
     """The graph in which old values of written tensors that are outputs, or written, are copies.
 
-    >>> from rushlight.graph.ir import parse
+    >>> from rushlight.graph.parse import parse
     >>> print(copy_old_values(parse('''
     ... graph(%0: f32[2] = captured('a'), %1: f32[2] = captured('b')):
     ...   write %0 <- %1

@@ -289,7 +289,7 @@ class Fusion:
 def fuse(graph: Graph) -> list[Step]:
     """The steps that compute a graph, in an order in which they can run.
 
-    >>> from rushlight.graph.ir import parse
+    >>> from rushlight.graph.parse import parse
     >>> steps = fuse(parse('''
     ... graph(%0: f32[8,4]):
     ...   %1: f32[8,4] = exp(%0)

@@ -54,7 +54,7 @@ PASSES = (
 def run(graph: Graph, timings: dict[str, float] | None = None) -> Graph:
     """The graph after all passes; ``timings`` gets the seconds that each took.
 
-    >>> from rushlight.graph.ir import parse
+    >>> from rushlight.graph.parse import parse
     >>> seconds = {}
     >>> text = "graph(%0: f32[2]):\\n  %1: f32[2] = neg(%0)\\n  %2: f32[2] = neg(%1)\\n  return %2"
     >>> print(run(parse(text), seconds))

@@ -14,7 +14,7 @@ from rushlight.passes.rules import RULES
 def simplify(graph: Graph) -> Graph:
     """The graph with constants computed, rules applied and equal expressions merged.
 
-    >>> from rushlight.graph.ir import parse
+    >>> from rushlight.graph.parse import parse
     >>> print(simplify(parse('''
     ... graph(%0: f32[2,3]):
     ...   %1: f32[3,2] = transpose(%0, dim0=0, dim1=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.codegen.listing import listing
 from rushlight.codegen.loops import lower
-from rushlight.graph.ir import parse
+from rushlight.graph.parse import parse
 from rushlight.passes.fuse import fuse
 
 

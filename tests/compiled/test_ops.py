@@ -80,7 +80,8 @@ def agree(a: Any, b: Any) -> None:
     assert (a is None) == (b is None)
     if a is None:
         return
-    assert a.dtype is b.dtype and a.shape == b.shape
+    assert a.dtype is b.dtype
+    assert a.shape == b.shape
     x, y = a.detach().numpy(), b.detach().numpy()
     if a.dtype.category < 2:
         np.testing.assert_array_equal(x, y)

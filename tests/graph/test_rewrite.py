@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.graph.ir import parse
+from rushlight.graph.parse import parse
 from rushlight.graph.rewrite import equations, numbers, operation, rewrite, rule, variables
 
 x, y, p, q = variables("x y p q")

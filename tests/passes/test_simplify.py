@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rushlight.graph.ir import check, interpret, parse
+from rushlight.graph.ir import check, interpret
+from rushlight.graph.parse import parse
 from rushlight.passes.fold_constants import fold_constants
 from rushlight.passes.simplify import simplify
 from tests.passes.graphs import Maker, equal, random_graph

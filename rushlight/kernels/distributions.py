@@ -2,7 +2,7 @@
 
 Each function takes exactly the words of the generator that PyTorch takes, in the same order, so
 that programs which mix draws stay in step. The samples are new arrays in C order; a draw in place
-assigns them to the :func:`memory_order` view of its target.
+assigns them to its target in :func:`memory_order`.
 """
 
 from __future__ import annotations

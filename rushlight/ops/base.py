@@ -86,6 +86,7 @@ class Op:
     decompose: Any = None  # (*tensors, **attrs): the op in ops that a graph holds in its place
     library: str = ""  # why none of them: programs call ``eager``
     infer: Any = None  # (arrays, attrs): arrays like the results, of which only the types count
+    compute_into: Any = None  # (arrays, attrs, out): ``compute``, its result written to an array
     dynamic: bool = False  # the shape of the result depends on values: it cannot be traced
 
     def __init_subclass__(cls, abstract: bool = False) -> None:

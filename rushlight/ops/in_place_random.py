@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rushlight import dtypes
 from rushlight.kernels import distributions as draw
 from rushlight.kernels.distributions import memory_order
@@ -201,15 +199,16 @@ class BernoulliInPlace(Overwrite):
     ]
 
     def check(self, input: Tensor, p: Tensor | float = 0.5, *, generator: Source = None) -> Any:
-        _, attrs = drawn(input, generator)
-        return (input, p), attrs
+        each = isinstance(p, Tensor)
+        _, attrs = drawn(input, generator, chance=None if each else float(p))
+        return (input, p if each else None), attrs
 
-    def write(self, x, p, *, order, generator):
-        if isinstance(p, np.ndarray):
+    def write(self, x, p, *, chance, order, generator):
+        if p is not None:
             x[...] = draw.bernoulli(generator, x.shape, x.dtype, p)
         else:
             target = x.transpose(order)
-            target[...] = draw.bernoulli(generator, target.shape, x.dtype, float(p))
+            target[...] = draw.bernoulli(generator, target.shape, x.dtype, chance)
 
     def vjp_p(self, _g, _y, _x, p, **attrs):
         return ops.zeros_like(p)

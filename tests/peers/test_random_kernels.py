@@ -221,7 +221,7 @@ def strided(r: random.Random, shape, ours, theirs) -> None:
     target = np.zeros((8, 20), dtype)
     tensor = tensor_of(target.copy())
     part = view(target)
-    order = distributions.memory_order(part)
+    order = part.transpose(distributions.memory_order(part))
     if r.random() < 0.5:
         order[...] = distributions.uniform(ours, order.shape, dtype)
         view(tensor).uniform_(generator=theirs)

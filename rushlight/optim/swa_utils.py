@@ -8,12 +8,13 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from rushlight.autograd.modes import no_grad
+from rushlight.autograd.modes import local, no_grad
 from rushlight.device import device as Device
 from rushlight.dtypes import int64
 from rushlight.literals import tensor
 from rushlight.nn.batch_normalization import _BatchNorm
 from rushlight.nn.module import Module
+from rushlight.ops import ops
 from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.schedules.base import LRScheduler, Rate, for_each_group
 from rushlight.optim.schedules.cosine import hill

@@ -68,7 +68,7 @@ class Elements(Blocks):
             return found
         spread = self.find((value, lanes))
         if spread is None:
-            with self.placed(self.depth(value)):
+            with self.placed(self.home([value], self.depth(value))):
                 spread = self.frames[-1].known[value, lanes] = self.splat(value.kind, lanes, found)
         return spread
 
@@ -85,9 +85,18 @@ class Elements(Blocks):
                 stack.extend(missing)
                 continue
             stack.pop()
-            with self.placed(self.depth(v)):
+            with self.placed(self.home(self.operands(v), self.depth(v))):
                 found = self.compute(v)
                 self.frames[-1].known[v] = found
+
+    def home(self, operands: Sequence[Value], depth: int) -> int:
+        """How deep a value must be written: a fold may be known further in than its loops are."""
+        for v in operands:
+            for frame in reversed(self.frames):
+                if v in frame.known:
+                    depth = max(depth, frame.depth)
+                    break
+        return depth
 
     def operands(self, v: Value) -> Sequence[Value]:
         """What must be known before a value: loads and folds see to their operands themselves."""

@@ -125,7 +125,9 @@ class Function(Memory):
         return self.let(f"icmp slt <{lanes} x i32> {count_up('i32', lanes)}, {many}")
 
     def fold(self, v: Value) -> str:
+        outer = dict(self.bases), dict(self.depths)  # the same loops may be open around it
         self.stage(Stage(v.data.loops, (Accumulation(v, v.args),)))
+        self.bases, self.depths = outer
         return self.frames[-1].known[v]
 
     def stage(self, stage: Stage) -> None:

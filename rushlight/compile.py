@@ -90,8 +90,9 @@ class Compiled:
             return self.function(*args, **kwargs)
         arguments = flatten(args, kwargs, self.lifted)
         for made in self.known.get(arguments.key, ()):
-            if made.holds():
-                return made.run(arguments)
+            captured = made.bind(arguments)
+            if captured is not None:
+                return made.run(arguments, captured)
         return self.specialized(arguments, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -123,7 +124,7 @@ class Compiled:
             )
             return self.function(*args, **kwargs)
         self.remember(arguments.key, made)
-        return made.run(arguments)
+        return made.run(arguments, made.captured(arguments.tensors))
 
     def count(self, key: Any, made: Specialization) -> None:
         """An error if something around the function changes at every call."""

@@ -86,6 +86,10 @@ class Guards:
     def watches(self) -> list[Watch]:
         return [*self.modules.watches, *self.others.watches]
 
+    def tensors(self) -> set[int]:
+        """The identities of the tensors that the function can reach."""
+        return {id(watch.container) for watch in self.watches if isinstance(watch, Sort)}
+
     def hold(self) -> bool:
         """Whether everything is as it was, so that the graph is right."""
         now = epoch.now

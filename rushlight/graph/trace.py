@@ -108,6 +108,8 @@ class Trace:
         self.grads_read: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.grads_set: set[int] = set()
         self.cut: set[int] = set()  # tensors whose history lies outside
+        self.arguments: list[tuple[Capture, np.ndarray]] = []
+        self.reached: set[int] = set()  # identities of tensors that optimizers hold
         self.decided: list[tuple[Callable[[], Any], Any]] = []  # questions, and their answers
         self.assigned: list[tuple[Any, Any, Tensor]] = []  # entries of dicts that are new tensors
         self.forward: Source | None = None  # whose gradient is being computed
@@ -298,9 +300,8 @@ class Trace:
         self.touch(t)
         self.detach(t)
         self.inputs.append(node)
-        self.by_array[id(array)] = (array, symbol)
-        self.by_memory[memory_key(array)] = symbol
-        self.by_symbol[symbol] = Capture(node, symbol, t)
+        capture = self.by_symbol[symbol] = Capture(node, symbol, t)
+        self.arguments.append((capture, array))
         t._array = symbol
         return t
 
@@ -530,6 +531,7 @@ class Trace:
     def check_overlap(self, effects: Effects) -> None:
         """Two captured tensors over the same memory, one of them written to, are too much."""
         arrays = [(c, a) for a, s in self.by_array.values() if (c := self.by_symbol.get(s))]
+        arrays += self.arguments
         for capture, _ in effects.written:
             own = [a for c, a in arrays if c is capture]
             for a in own:

@@ -33,6 +33,7 @@ def trace_step(optimizer: Optimizer) -> None:
     condition(lambda: [list(map(id, g["params"])) for g in optimizer.param_groups])
     for i, group in enumerate(optimizer.param_groups):
         parameters = [p for p in group["params"] if p.grad is not None]
+        trace.reached.update(map(id, parameters))
         trace_group(trace, optimizer, i, parameters)
 
 

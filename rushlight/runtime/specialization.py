@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from rushlight.graph.watches import MISSING, Change, Items
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.executable import Executable
+from rushlight.runtime.overlap import Memory
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 
@@ -39,7 +41,8 @@ def specialize(
     """Traces ``function`` for these arguments; with ``only_graph``, the graph is the result."""
     guards = Guards(function, arguments.objects)
     trace = Trace()
-    cell = list(arguments.lifted)
+    cell = Cell()
+    cell.values = arguments.lifted
     begin = time.perf_counter()
     traced = Traced(trace, arguments)
     try:
@@ -58,6 +61,15 @@ def specialize(
     return Specialization(traced, made, guards, cell, seconds)
 
 
+class Cell(threading.local):
+    """The floats among the arguments of the call that this thread makes."""
+
+    values: Sequence[float] = ()
+
+    def read(self, i: int) -> float:
+        return self.values[i]
+
+
 class Traced:
     """A trace on its way to a program: the result of the function, and its gradients."""
 
@@ -73,15 +85,16 @@ class Traced:
         self.unused: list[bool] = []
         self.changes: list[Change] = []  # entries of Python's that become new tensors
 
-    def follow(self, function: Callable[..., Any], cell: list[float], lifted: set[int]) -> None:
+    def follow(self, function: Callable[..., Any], cell: Cell, lifted: set[int]) -> None:
         """Runs the function on symbols; then, if its result has a history, backward."""
         trace = self.trace
-        hosts = iter([trace.host(functools.partial(cell.__getitem__, i)) for i in range(len(cell))])
+        count = len(cell.values)
+        hosts = iter([trace.host(functools.partial(cell.read, i)) for i in range(count)])
         for t in self.arguments.tensors:
             trace.input(t)
-        count = [0]
-        args = replaced(self.arguments.args, hosts, lifted, count)
-        kwargs = replaced(self.arguments.kwargs, hosts, lifted, count)
+        seen = [0]
+        args = replaced(self.arguments.args, hosts, lifted, seen)
+        kwargs = replaced(self.arguments.kwargs, hosts, lifted, seen)
         result = function(*args, **kwargs)
         tensors, self.rebuild = leaves(result)
         self.collect(tensors)
@@ -162,7 +175,7 @@ class Specialization:
     """The programs of a traced function, and the conditions under which they are right."""
 
     def __init__(
-        self, traced: Traced, graph: Graph, guards: Guards, cell: list[float], seconds: float
+        self, traced: Traced, graph: Graph, guards: Guards, cell: Cell, seconds: float
     ) -> None:
         trace = traced.trace
         self.seconds = seconds  # that the trace took
@@ -170,8 +183,10 @@ class Specialization:
         self.returned, self.rebuild = traced.returned, traced.rebuild
         self.captures = trace.captures
         self.decided = trace.decided
-        self.grads_read = list(trace.grads_read.values())
         self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
+        self.grads_read = [(self.place(t), g is None) for t, g in trace.grads_read.values()]
+        reached = trace.reached | guards.tensors()
+        self.same = [(i, t) for i, t in enumerate(traced.arguments.tensors) if id(t) in reached]
         self.gradients = trace.effects.gradients
         self.assigned = [functools.partial(operator.setitem, e, k) for e, k, _ in trace.assigned]
         self.changes = [change.put for change in traced.changes]
@@ -179,7 +194,8 @@ class Specialization:
         self.count = len(traced.results)
         self.roots, self.unused = traced.roots, traced.unused
         self.wanted = [self.place(t) for t in traced.wanted]
-        self.types = [c.node.type for c in self.captures]
+        self.sources = [(c, self.place(c.tensor)) for c in self.captures]
+        self.memory = self.memory_of(trace)
         self.joint = bool(traced.gradients)
         self.backward: Executable | None = None
         self.forward: Executable
@@ -195,7 +211,16 @@ class Specialization:
         else:
             self.forward = Executable(graph)
 
-    def place(self, t: Tensor) -> Any:
+    def memory_of(self, trace: Trace) -> Memory:
+        """What tensors of outside must be like: which of them are written to decides."""
+        written = {capture.node for capture, _ in trace.effects.written}
+        changed = [isinstance(self.place(t), int) for t, _ in trace.effects.gradients]
+        own = any(changed) or not written.isdisjoint(trace.inputs)
+        watched = [own or c.node in written for c in self.captures]
+        steady = [c.tensor is not None and not c.grad and c.entry is None for c in self.captures]
+        return Memory([c.node.type for c in self.captures], steady, watched, own)
+
+    def place(self, t: Any) -> Any:
         """How a call finds a tensor: by the number of its argument, or itself."""
         return self.places.get(id(t), t)
 
@@ -208,33 +233,32 @@ class Specialization:
     def owner(self, capture: Capture) -> Any:
         return (self.place(capture.tensor), capture.grad)
 
-    def holds(self) -> bool:
-        """Whether everything outside is as the program takes it to be."""
-        for t, g in self.grads_read:
-            if id(t) in self.places:
-                continue
-            now = t._grad
-            if (now is None) is not (g is None):
-                return False
+    def bind(self, arguments: Arguments) -> list[Any] | None:
+        """What is captured, as it is now; None if the program is not right for this call."""
+        tensors = arguments.tensors
+        self.cell.values = arguments.lifted
+        for i, t in self.same:
+            if tensors[i] is not t:
+                return None
+        for place, empty in self.grads_read:
+            if (self.find(place, tensors)._grad is None) is not empty:
+                return None
         if not self.guards.hold():
-            return False
+            return None
         for question, answer in self.decided:
             if question() != answer:
-                return False
-        for capture, kind in zip(self.captures, self.types, strict=True):
-            if capture.tensor is not None:
-                t = capture.tensor._grad if capture.grad else capture.tensor
-                t = t if capture.entry is None else capture.entry()
-                if t is None or t._array.shape != kind.shape or t.dtype is not kind.dtype:
-                    return False
-        return True
+                return None
+        captured = self.captured(tensors)
+        return captured if self.memory.fits(tensors, captured) else None
 
-    def run(self, arguments: Arguments) -> Any:
+    def captured(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """All that is captured, as it is now."""
+        return [self.read(capture, place, tensors) for capture, place in self.sources]
+
+    def run(self, arguments: Arguments, captured: list[Any]) -> Any:
         """Calls the program, and does what the function would have done to the outside."""
         tensors = arguments.tensors
-        self.cell[:] = arguments.lifted
         inputs = [t._array for t in tensors]
-        captured = [self.read(c) for c in self.captures]
         if self.joint:
             wanted = [self.find(place, tensors) for place in self.wanted]
             call = Call(self, inputs, captured)
@@ -254,12 +278,13 @@ class Specialization:
             tensors[what] if kind == "argument" else what if kind == "captured" else outputs[what]
         )
 
-    def read(self, capture: Capture) -> Any:
-        """What is captured, as it is now."""
+    def read(self, capture: Capture, place: Any, tensors: Sequence[Tensor]) -> Any:
+        """One captured value."""
         if capture.entry is not None:
             return capture.entry()._array
         if capture.tensor is not None:
-            return capture.tensor._grad._array if capture.grad else capture.tensor._array
+            t: Any = self.find(place, tensors)
+            return t._grad._array if capture.grad else t._array
         if capture.number is not None:
             return np.array(capture.number(), np.float64)
         return capture.generator

@@ -155,6 +155,12 @@ class Linear(Op):
             y += bias
         return y
 
+    def decompose(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+        if input._array.dtype in UNUSUAL:
+            return NotImplemented
+        y = mm(rows(input), weight.mT).reshape(*input.shape[:-1], len(weight))
+        return y if bias is None else y + bias
+
     def vjp_x(self, g, _y, _x, weight, _bias):
         y = rows(g) @ conjugated(weight)
         return y if g.ndim == 2 else y.reshape(_x.shape)

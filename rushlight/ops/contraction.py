@@ -74,6 +74,12 @@ class Product(Op, abstract=True):
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return rounded(self.eager, *arrays)
 
+    def compute_into(self, arrays: Sequence[Any], attrs: Mapping[str, Any], out: ndarray) -> None:
+        if out.dtype in dtypes.HALF:
+            out[...] = rounded(self.eager, *arrays)
+        else:
+            np.dot(arrays[0], arrays[1], out=out)
+
     def infer(self, arrays, attrs):
         x, y = arrays
         return np.empty((*x.shape[:-1], *y.shape[1:]), x.dtype)
@@ -329,6 +335,15 @@ class Bmm(Op):
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return rounded(self.eager, *arrays)
+
+    def compute_into(self, arrays: Sequence[Any], attrs: Mapping[str, Any], out: ndarray) -> None:
+        a, b = arrays
+        if out.dtype in dtypes.HALF:
+            out[...] = rounded(self.eager, a, b)
+        elif b.ndim == 2:
+            np.dot(rows(a), b, out=rows(out))
+        else:
+            np.matmul(a, b, out=out)
 
     def check(self, input: Tensor, mat2: Tensor) -> Any:
         check_batches("bmm", input, mat2)

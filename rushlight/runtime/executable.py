@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,9 +22,10 @@ from rushlight.runtime import files
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.cache import Cache, folder, object_code
 from rushlight.runtime.jit import load, target
-from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Program, build, errors_of
+from rushlight.runtime.program import CallStep, KernelStep, build, errors_of
 from rushlight.runtime.threads import pool, symbols
 
+WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
 STEP = 6  # words of a native step: function, table of buffers, count, chunk, chunks, bytes
 
 DRIVER = """
@@ -131,7 +131,6 @@ class Executable:
             cache.put(key, files.encode(self.program, code))
         self.library = load([code]) if code else None
         self.idle: list[Binding] = []
-        self.lock = threading.Lock()
 
     def compile(self) -> bytes:
         """Makes the program; the result is its object code."""
@@ -164,160 +163,145 @@ class Executable:
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
         """The outputs of the graph for these inputs and captured values."""
-        with self.lock:
-            binding = self.idle.pop() if self.idle else Binding(self)
+        try:
+            binding = self.idle.pop()
+        except IndexError:
+            binding = Binding(self)
         try:
             return binding.run(inputs, captured)
         finally:
             binding.release()
-            with self.lock:
-                self.idle.append(binding)
+            self.idle.append(binding)
 
 
 class Binding:
-    """The memory of one running call: arena, tables of addresses, arrays for library calls."""
+    """The memory of one running call: arena, table of addresses, arrays for library calls."""
 
     def __init__(self, executable: Executable) -> None:
         program = self.program = executable.program
         self.executable = executable
         self.memory = Arena(program.arena)
         self.error = np.zeros(2, np.int64)
+        self.error_at = self.error.ctypes.data
         self.arrays: list[Any] = [None] * len(program.slots)
-        self.addresses = np.zeros(len(program.slots) + 1, np.int64)
-        self.outputs = [i for i, slot in enumerate(program.slots) if slot.where == "output"]
-        self.leaves = [
-            (i, slot.where == "input", slot.place, slot.shape)
-            for i, slot in enumerate(program.slots)
-            if slot.where in ("input", "captured")
-        ]
-        self.written = written_slots(program)
+        targets = [target for target, _ in executable.source.writes]
+        leaves = (*executable.source.inputs, *executable.source.captured)
+        self.written = {i for i, node in enumerate(leaves) if node in targets}
         self.copied: list[tuple[np.ndarray, np.ndarray]] = []
-        self.context = quiet_context()
-        self.fixed()
-        self.tables()
+        self.readers: list[list[tuple[Library, int]]] = [[] for _ in program.slots]
+        self.parts: list[Native | Library] = []  # what to run, one after the other
+        self.tabulate()
+        self.fix()
+        self.outputs = [
+            (i, slot.shape, slot.dtype)
+            for i, slot in enumerate(program.slots)
+            if slot.where == "output"
+        ]
+        self.passing = [*range(len(executable.source.inputs)), *[i for i, _, _ in self.outputs]]
+        calls = any([isinstance(part, Library) for part in self.parts])
+        self.enter: Callable[..., None] | None = quiet_context().run if calls else None
 
-    def fixed(self) -> None:
-        """Addresses and arrays that are the same at every call."""
-        self.addresses[-1] = self.error.ctypes.data
-        for i, slot in enumerate(self.program.slots):
-            if slot.where == "arena":
-                raw = self.memory.bytes[slot.place : slot.place + slot.nbytes]
-                self.arrays[i] = raw.view(slot.dtype).reshape(slot.shape)
-                self.addresses[i] = self.memory.address + slot.place
-            elif slot.where == "constant":
-                self.arrays[i] = self.program.constants[slot.place]
-                self.addresses[i] = self.arrays[i].ctypes.data
-
-    def tables(self) -> None:
+    def tabulate(self) -> None:
         """One table with the addresses of the buffers of all steps, and the native steps."""
-        which: list[int] = []
+        which: list[int] = []  # the slot of each address
         native: list[list[int]] = []
-        self.parts: list[Any] = []  # (first native step, how many) or a library call
         begin = 0
-        library = self.executable.library
         last = len(self.program.slots)
         for step in self.program.steps:
             if isinstance(step, CallStep):
-                if len(native) > begin:
-                    self.parts.append((begin, len(native) - begin))
+                self.cut(native, begin)
                 self.parts.append(Library(self, step))
                 begin = len(native)
-                continue
-            position = len(which)
-            if isinstance(step, KernelStep):
-                assert library is not None
+            elif isinstance(step, KernelStep):
+                assert self.executable.library is not None
+                function = self.executable.library.address(step.name)
                 chunks = -(-step.parts // max(1, step.chunk))
-                native.append(
-                    [library.address(step.name), position, step.parts, step.chunk, chunks, 0]
-                )
+                native.append([function, len(which), step.parts, step.chunk, chunks, 0])
                 which += [*step.slots, last]
             else:
                 nbytes = self.program.slots[step.source].nbytes
-                native.append([0, position, 0, 0, 0, nbytes])
+                native.append([0, len(which), 0, 0, 0, nbytes])
                 which += [step.source, step.target]
-        if len(native) > begin:
-            self.parts.append((begin, len(native) - begin))
+        self.cut(native, begin)
         self.kernels = [s for s in self.program.steps if not isinstance(s, CallStep)]
-        self.which = np.array(which, np.int64)
-        self.table = np.zeros(len(which), np.int64)
+        table = np.zeros(len(which), np.int64)
+        self.table = table.data
+        self.places: list[list[int]] = [[] for _ in range(last + 1)]  # of a slot in the table
+        for place, slot in enumerate(which):
+            self.places[slot].append(place)
         self.steps = np.array(native, np.int64).reshape(-1, STEP)
-        self.steps[:, 1] = self.table.ctypes.data + 8 * self.steps[:, 1]
-        self.parallel = bool((self.steps[:, 4] > 1).any())
-        self.first = self.steps.ctypes.data
-        self.error_at = self.error.ctypes.data
+        self.steps[:, 1] = table.ctypes.data + 8 * self.steps[:, 1]
+
+    def cut(self, native: list[list[int]], begin: int) -> None:
+        """The native steps from ``begin`` on become a part."""
+        if len(native) > begin:
+            self.parts.append(Native(self, begin, [step[4] for step in native[begin:]]))
+
+    def fix(self) -> None:
+        """Addresses and arrays that are the same at every call."""
+        for place in self.places[-1]:
+            self.table[place] = self.error_at
+        for i, slot in enumerate(self.program.slots):
+            if slot.where == "arena":
+                raw = self.memory.bytes[slot.place : slot.place + slot.nbytes]
+                array = raw.view(slot.dtype).reshape(slot.shape)
+                self.put(i, array, self.memory.address + slot.place)
+            elif slot.where == "constant":
+                array = self.program.constants[slot.place]
+                self.put(i, array, array.ctypes.data)
+
+    def put(self, slot: int, array: Any, address: int = 0) -> None:
+        """Gives a slot its array, and tells who reads it."""
+        self.arrays[slot] = array
+        for place in self.places[slot]:
+            self.table[place] = address
+        for library, k in self.readers[slot]:
+            library.see(k)
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
         results = self.begin(inputs, captured)
-        if self.parallel:
-            pool().begin()
-        try:
-            for part in self.parts:
-                self.execute(part)
-        finally:
-            if self.parallel:
-                pool().end()
-        self.end()
+        if self.enter is None:
+            self.execute()
+        else:
+            self.enter(self.execute)
+        for array, own in self.copied:
+            array[...] = own
         return results
 
     def begin(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
         """Makes the outputs, and writes down where everything is."""
-        self.take(inputs, captured)
+        arrays = self.arrays
+        for i, array in enumerate((*inputs, *captured)):
+            if array is not arrays[i]:
+                self.take(i, array)
         results = []
-        for i in self.outputs:
-            slot = self.program.slots[i]
-            array = self.arrays[i] = np.empty(slot.shape, slot.dtype)
-            self.addresses[i] = array.__array_interface__["data"][0]
+        for i, shape, dtype in self.outputs:
+            array = np.empty(shape, dtype)
+            self.put(i, array, array.__array_interface__["data"][0])
             results.append(array)
-        self.addresses.take(self.which, out=self.table)
         return results
 
-    def execute(self, part: Any) -> None:
-        """Runs a library call, or some native steps: (the first, how many)."""
-        threads = pool()
-        if isinstance(part, Library):
-            if self.parallel:
-                threads.pause()
-            try:
-                part.run()
-            finally:
-                if self.parallel:
-                    threads.resume()
-        else:
-            begin, count = part
-            run, _ = driver()
-            done = run(self.first + begin * STEP * 8, count, threads.address, self.error_at)
-            if done != count:
-                self.fail(begin + done)
+    def take(self, slot: int, array: Any) -> None:
+        """A value of outside; an array with odd strides is copied, there and back."""
+        if not isinstance(array, np.ndarray):  # a generator
+            self.arrays[slot] = array
+            return
+        if not array.flags.c_contiguous:
+            own = np.ascontiguousarray(array)
+            if slot in self.written:
+                self.copied.append((array, own))
+            array = own
+        self.put(slot, array, array.__array_interface__["data"][0])
 
-    def end(self) -> None:
-        """Gives what was written to copies on to where it belongs."""
-        for array, own in self.copied:
-            array[...] = own
-
-    def take(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> None:
-        """Arrays of outside: their addresses; those with odd strides are copied, there and back."""
-        self.copied.clear()
-        arrays, addresses = self.arrays, self.addresses
-        for i, is_input, place, _ in self.leaves:
-            array = inputs[place] if is_input else captured[place]
-            if array is arrays[i]:
-                continue
-            if isinstance(array, np.ndarray):
-                if not array.flags.c_contiguous:
-                    own = np.ascontiguousarray(array)
-                    if i in self.written:
-                        self.copied.append((array, own))
-                    array = own
-                addresses[i] = array.__array_interface__["data"][0]
-            arrays[i] = array
+    def execute(self) -> None:
+        for part in self.parts:
+            part.run()
 
     def release(self) -> None:
         """Forgets the arrays of a call that somebody else holds from now on."""
-        for i in self.outputs:
-            self.arrays[i] = None
-        for i, is_input, _, _ in self.leaves:
-            if is_input or self.copied:
-                self.arrays[i] = None
+        for slot in self.passing:
+            self.put(slot, None)
+        self.copied.clear()
 
     def fail(self, number: int) -> None:
         """Raises the error that a kernel has met."""
@@ -330,41 +314,79 @@ class Binding:
         raise make(code - 1, position)
 
 
+class Native:
+    """Native steps that follow each other.
+
+    Workers that sleep are woken only for loops that last longer than waking them does; those that
+    are still awake help with short ones too.
+    """
+
+    def __init__(self, binding: Binding, first: int, chunks: list[int]) -> None:
+        self.binding, self.first, self.count = binding, first, len(chunks)
+        shared = sum([n for n in chunks if n > 1])
+        self.shared, self.wakes = shared > 0, shared >= WORTH_WAKING
+        self.call, _ = driver()
+
+    def run(self) -> None:
+        if not self.shared:
+            return self.go(0)
+        threads = pool()
+        if not self.wakes:
+            return self.go(threads.address)
+        threads.begin()
+        try:
+            self.go(threads.address)
+        finally:
+            threads.end()
+
+    def go(self, pool: int) -> None:
+        binding = self.binding
+        done = self.call(self.at, self.count, pool, binding.error_at)
+        if done != self.count:
+            binding.fail(self.first + done)
+
+    @functools.cached_property
+    def at(self) -> int:
+        """The address of the first step."""
+        return self.binding.steps.ctypes.data + self.first * STEP * 8
+
+
 class Library:
     """A call of an op's eager kernel on arrays of a binding."""
 
     def __init__(self, binding: Binding, step: CallStep) -> None:
         self.binding, self.step = binding, step
-        self.run_quietly: Callable[..., Any] = binding.context.run
+        self.operands: list[Any] = [None] * len(step.operands)
+        self.copies: list[int] = []  # operands that are no views, but must be copied at each call
+        for k, operand in enumerate(step.operands):
+            if operand is not None:
+                binding.readers[operand.slot].append((self, k))
+
+    def see(self, k: int) -> None:
+        """Looks at an operand, whose array is another one now."""
+        slot, views = self.step.operands[k]  # type: ignore[misc]
+        array = seen = self.binding.arrays[slot]
+        if array is not None:
+            for op, attrs in views:
+                seen = op.compute([seen], attrs)
+            if not np.may_share_memory(seen, array) and k not in self.copies:
+                self.copies.append(k)
+        self.operands[k] = seen
 
     def run(self) -> None:
-        self.run_quietly(self.compute)
-
-    def compute(self) -> None:
         step, arrays = self.step, self.binding.arrays
-        operands = [None if o is None else seen(arrays[o.slot], o.views) for o in step.operands]
+        for k in self.copies:
+            self.see(k)
         attrs = step.attrs
         if step.generator is not None:
             attrs = {**attrs, "generator": arrays[step.generator]}
-        y = step.op.compute(operands, attrs)
+        if step.op.compute_into is not None:
+            (slot,) = step.results
+            assert slot is not None
+            step.op.compute_into(self.operands, attrs, arrays[slot])
+            return
+        y = step.op.compute(self.operands, attrs)
         several = y if isinstance(y, tuple) else (y,)
         for slot, value in zip(step.results, several, strict=True):
             if slot is not None:
                 arrays[slot][...] = value
-
-
-def seen(array: Any, views: Sequence[tuple[Any, Any]]) -> Any:
-    for op, attrs in views:
-        array = op.compute([array], attrs)
-    return array
-
-
-def written_slots(program: Program) -> set[int]:
-    """The slots of inputs and captured values that the program writes to."""
-    found: set[int] = set()
-    for step in program.steps:
-        if isinstance(step, CopyStep):
-            found.add(step.target)
-        elif isinstance(step, KernelStep):
-            found.update(step.slots)
-    return found

@@ -14,7 +14,7 @@ import numpy as np
 
 from rushlight.generator import Generator
 from rushlight.runtime.cache import object_code
-from rushlight.runtime.executable import STEP, Binding, Executable, driver
+from rushlight.runtime.executable import STEP, Binding, Executable, Library, Native, driver
 from rushlight.runtime.jit import load
 from rushlight.runtime.threads import pool
 
@@ -99,8 +99,8 @@ def measure(
     graph, binding = executable.graph, Binding(executable)
     written = {target for target, _ in graph.writes}
     times = [math.inf] * len(executable.program.steps)
-    if binding.parallel:
-        pool().begin()
+    threads = pool()
+    threads.begin()
     try:
         end = time.perf_counter() + PATIENCE
         for number in range(ROUNDS):
@@ -113,24 +113,21 @@ def measure(
             if number and time.perf_counter() > end:
                 break
     finally:
-        if binding.parallel:
-            pool().end()
+        threads.end()
     return times, outputs
 
 
-def seconds(binding: Binding, part: Any) -> list[float]:
+def seconds(binding: Binding, part: Native | Library) -> list[float]:
     """Runs a part of a program: the time of each of its steps."""
-    if not isinstance(part, tuple):
+    if isinstance(part, Library):
         begin = time.perf_counter()
-        binding.execute(part)
+        part.run()
         return [time.perf_counter() - begin]
-    first, count = part
     run, unit, _ = clock()
-    stamps = np.zeros(count + 1, np.int64)
-    at = binding.first + 8 * STEP * first
-    done = run(at, count, pool().address, binding.error_at, stamps.ctypes.data)
-    if done != count:
-        binding.fail(first + done)
+    stamps = np.zeros(part.count + 1, np.int64)
+    done = run(part.at, part.count, pool().address, binding.error_at, stamps.ctypes.data)
+    if done != part.count:
+        binding.fail(part.first + done)
     return (np.diff(stamps) * unit).tolist()
 
 

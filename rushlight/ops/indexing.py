@@ -158,6 +158,8 @@ class IndexPut(Write):
         Fails(TypeError, "'values' .* must be Tensor, not float", T(3), (at(0),), 1.0),
     ]
 
+    infer: Any = None  # trying it is what finds values that do not fit
+
     def check(
         self,
         input: Tensor,

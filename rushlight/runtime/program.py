@@ -145,7 +145,7 @@ class Assembly:
         for node in self.graph.nodes():
             if node.op is CONSTANT:
                 self.slot_of[node] = self.add("constant", len(self.program.constants), node.type)
-                self.program.constants.append(np.ascontiguousarray(node.attrs["value"]))
+                self.program.constants.append(np.asarray(node.attrs["value"], order="C"))
 
     def made(self, step: Planned) -> list[Node]:
         """The values that a step leaves in memory."""

@@ -19,7 +19,7 @@ from rushlight.codegen.kernel import Accumulation, Kernel, Stage, values_of
 from rushlight.codegen.math import EXPANSIONS
 from rushlight.codegen.memory import Memory
 from rushlight.codegen.pull import identity
-from rushlight.codegen.traverse import Free
+from rushlight.codegen.traverse import Free, walk
 from rushlight.codegen.values import INDEX, Loop, Value
 
 SHORT = 16  # turns of a nest that is written out: a window of pooling
@@ -137,7 +137,8 @@ class Function(Memory):
             return
         depth = self.frames[-1].depth
         window = self.kernel.window
-        if not stage.stores and (window is None or window.loop not in stage.loops):
+        windowed = window is not None and window.loop in stage.loops
+        if not stage.stores and not windowed and not self.reads_local(stage):
             depth = max([self.depth(fold.value) for fold in stage.folds])
         with self.placed(depth):
             loops = sorted(stage.loops, key=lambda loop: loop is self.along)
@@ -147,6 +148,11 @@ class Function(Memory):
                 if self.along in stage.loops and part in stage.folds:
                     found = self.horizontal(part, self.full, found)
                 self.frames[-1].known[part.value] = found[-1]
+
+    def reads_local(self, stage: Stage) -> bool:
+        """Whether a stage needs what one before it has left in memory of the row."""
+        known = {fold.value for other in self.kernel.stages for fold in other.folds}
+        return any([v.op == "load" and v.data.local for v in walk(stage.roots, known)])
 
     def nest(self, stage: Stage, loops: Sequence[Loop], carried: Carried) -> list[str]:
         """Loops in loops; each level adds up on its own, as sums of sums lose little."""

@@ -133,8 +133,8 @@ newaxis = None
 
 # What is loaded when first asked for: a program that only calculates starts sooner.
 _PACKAGES = (
-    *("distributed", "distributions", "io", "multiprocessing", "nn", "optim", "serialization"),
-    *("types", "utils", "vision"),
+    *("_dynamo", "_inductor", "compiler", "distributed", "distributions", "io", "multiprocessing"),
+    *("nn", "optim", "serialization", "types", "utils", "vision"),
 )
 _COMPILER_FUNCTIONS = ("compile", "graph")
 _FILE_FUNCTIONS = ("load", "save")

@@ -5,10 +5,13 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from rushlight import _dynamo as _dynamo
+from rushlight import _inductor as _inductor
 from rushlight import accelerator as accelerator
 from rushlight import amp as amp
 from rushlight import autograd as autograd
 from rushlight import backends as backends
+from rushlight import compiler as compiler
 from rushlight import cuda as cuda
 from rushlight import distributed as distributed
 from rushlight import distributions as distributions

@@ -74,16 +74,23 @@ def compile(
 class Compiled:
     """A compiled function. Called inside another one, it becomes part of that one's graph."""
 
+    alive: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.fullgraph = fullgraph
+        self.bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
+        self.alive.add(self)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all programs."""
         self.known: OrderedDict[Any, list[Specialization]] = OrderedDict()
         self.lifted: set[int] = set()  # positions of floats that were seen to change
         self.floats: dict[int, float] = {}
         self.made: dict[Any, int] = {}  # how often programs were made for a key
         self.refused: str = ""  # why it runs in dynamic mode
-        self.bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.refused or local.state.trace is not None or config.disable_compile:

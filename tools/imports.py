@@ -37,6 +37,8 @@ LAYERS = (
     ("distributions",),
     ("optim",),
     ("compile",),
+    ("compiler",),
+    ("_dynamo", "_inductor"),  # names of PyTorch's
     ("data",),
     ("io",),
     ("multiprocessing", "serialization", "types"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import subprocess
+import sys
+import textwrap
 from collections import namedtuple
 from typing import Any
 
@@ -142,7 +145,7 @@ def recurrence_of_any_length():
 @program
 def tree_of_lists():
     w = nn.Parameter(rl.randn(5, 5))
-    optimizer = optim.SGD([w], lr=0.1)
+    optimizer = optim.SGD([w], lr=0.01)
 
     def fold(tree):
         if isinstance(tree, list):
@@ -677,7 +680,85 @@ def test_losses_are_those_of_dynamic_mode(name, double):
     assert curve(PROGRAMS[name], required) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_losses_in_single_precision(name):
     expected = curve(PROGRAMS[name], lambda step: step)
     assert curve(PROGRAMS[name], required) == pytest.approx(expected, rel=1e-3, abs=1e-4)
+
+
+def small_network():
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def losses_with_backward_outside(wrap, steps=20):
+    """The model alone is wrapped; the loss and the update are dynamic."""
+    rl.manual_seed(0)
+    inner = small_network()
+    model = wrap(inner)
+    optimizer = optim.Adam(model.parameters(), lr=1e-2)
+    x, y = rl.randn(10, 6), rl.randn(10, 2)
+    losses = []
+    for i in range(steps):
+        model.train(i % 5 != 4)
+        loss = F.mse_loss(model(x[: 10 - i % 2]), y[: 10 - i % 2])
+        losses.append(updated(optimizer, loss).item())
+    return losses, inner.state_dict()
+
+
+def test_a_compiled_module_learns_as_the_module_does(double):
+    expected, state = losses_with_backward_outside(lambda model: model)
+    found, compiled_state = losses_with_backward_outside(required)
+    assert found == pytest.approx(expected, rel=1e-9)
+    for name, value in state.items():
+        rl.testing.assert_close(compiled_state[name], value, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [rl.bfloat16, rl.float16])
+def test_half_types_learn_nearly_alike(kind):
+    def losses(wrap):
+        rl.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)).to(kind)
+        optimizer = optim.SGD(model.parameters(), lr=0.05)
+        x, y = rl.randn(10, 6, dtype=kind), rl.randn(10, 2, dtype=kind)
+        step = wrap(lambda: updated(optimizer, F.mse_loss(model(x), y)))
+        return [step().item() for _ in range(20)]
+
+    assert losses(required) == pytest.approx(losses(lambda step: step), rel=0.03)
+
+
+SCRIPT = """
+    import torch
+
+    torch.manual_seed(0)
+    x, y = torch.randn(10, 10), torch.randn(10, 10)
+
+
+    @torch.compile
+    def waves(x, y):
+        return torch.sin(x) + torch.cos(y)
+
+
+    assert torch.allclose(waves(x, y), x.sin() + y.cos(), atol=1e-6)
+    model = torch.compile(torch.nn.Sequential(torch.nn.Linear(10, 16), torch.nn.ReLU()))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(50):
+        loss = torch.nn.functional.mse_loss(model(x), torch.zeros(10, 16))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    assert not torch.compiler.is_compiling()
+    torch._dynamo.reset()
+    print("done")
+"""
+
+
+def test_a_program_written_for_torch_compiles_its_functions(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    command = [sys.executable, "-m", "rushlight", "run", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done.stderr

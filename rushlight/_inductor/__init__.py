@@ -1,0 +1,3 @@
+"""The names of PyTorch's code generator that programs use."""
+
+from rushlight._inductor import config

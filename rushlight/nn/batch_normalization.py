@@ -6,6 +6,7 @@ import warnings
 from typing import Any, TypeVar
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.device import device as Device
 from rushlight.dtypes import dtype as DType
 from rushlight.nn import functional as F
@@ -114,7 +115,8 @@ class _BatchNorm(_NormBase):
         elif self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if momentum is None:
-                momentum = 1 / self.num_batches_tracked.item()
+                count = self.num_batches_tracked
+                momentum = 1 / (count.item() if local.state.trace is None else count.double())
         return F.batch_norm(
             input,
             mean,

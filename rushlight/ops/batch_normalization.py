@@ -144,13 +144,18 @@ def track(
     mean: Tensor,
     variance: Tensor,
     count: int,
-    momentum: float,
+    momentum: float | Tensor,
 ) -> None:
     """Moves running averages, where there are, towards the statistics of ``count`` elements."""
-    if running_mean is not None:
-        follow(running_mean, mean, momentum)
-    if running_var is not None:
-        follow(running_var, variance, momentum, count / max(count - 1, 1))
+    unbiased = count / max(count - 1, 1)
+    for average, new, factor in ((running_mean, mean, 1.0), (running_var, variance, unbiased)):
+        if average is None:
+            continue
+        if isinstance(momentum, Tensor):  # inside a trace: a share that counts batches
+            step = new.detach().reshape(average.shape) * (momentum * factor)
+            average.copy_(average * (1 - momentum) + step)
+        else:
+            follow(average, new, momentum, factor)
 
 
 def of_running(

@@ -13,7 +13,7 @@ from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.gather import POSITIONS
 from rushlight.ops.indexing import at
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, literal, wrap
 
 SPACE = "nn.functional"
 MODES = ("sum", "mean", "max")
@@ -173,15 +173,16 @@ def embedding_bag(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
-        offsets = ops.arange(0, index.shape[0] + 1) * index.shape[1]
-        include_last_offset = True
+        ends = np.arange(index.shape[0] + 1) * index.shape[1]
+    else:
+        ends = ends_of_bags(offsets, index.numel(), include_last_offset)
     if max_norm is not None:
         limit_norms(weight, index, max_norm, norm_type)
     weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     return of_bags(
         index.reshape(-1),
         weight,
-        ends_of_bags(offsets, index.numel(), include_last_offset),
+        ends,
         mode,
         scale_grad_by_freq,
         weights,
@@ -286,13 +287,13 @@ def of_bags(
         parts = parts * factors.unsqueeze(1)
     zeros = parts.new_zeros((bags, weight.shape[1]))
     if mode == "max":
-        spread = wrap(bag).unsqueeze(1).expand(parts.shape)
+        spread = literal(bag).unsqueeze(1).expand(parts.shape)
         return zeros.scatter_reduce(0, spread, parts, "amax", include_self=False)
-    y = zeros.index_add(0, wrap(bag), parts)
+    y = zeros.index_add(0, literal(bag), parts)
     if mode == "sum":
         return y
     sizes = np.maximum(np.bincount(bag, minlength=bags), 1).astype(parts._array.dtype)
-    return y / wrap(sizes).unsqueeze(1)
+    return y / literal(sizes).unsqueeze(1)
 
 
 ops.__dict__[SPACE].one_hot = ops.one_hot

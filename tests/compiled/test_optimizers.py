@@ -7,7 +7,6 @@ gradients and what the optimizers remember must be the same to rounding.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +14,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.symbol import TraceError
+from tests.compiled.steps import Step, Values, both, dynamic, programs, values
 
 STEPS = 20
-TOLERANCE = {rl.float64: 1e-10, rl.float32: 1e-4}
-Step = Callable[..., Any]
-Values = dict[str, np.ndarray]
 
 
 def network(dtype: Any = rl.float64) -> rl.nn.Module:
@@ -46,40 +42,6 @@ def training(net: Any, optimizer: Any) -> Step:
         return loss
 
     return step
-
-
-def values(net: rl.nn.Module, *optimizers: rl.optim.Optimizer) -> Values:
-    """All that a training has made: parameters, buffers, gradients, the optimizers' memory."""
-    found = dict(net.state_dict())
-    found |= {f"{name}.grad": p.grad for name, p in net.named_parameters() if p.grad is not None}
-    for i, optimizer in enumerate(optimizers):
-        for j, entries in optimizer.state_dict()["state"].items():
-            found |= {f"optimizer {i}, parameter {j}: {k}": v for k, v in entries.items()}
-    return {k: rl.as_tensor(t).detach().double().numpy().copy() for k, t in found.items()}
-
-
-def programs(compiled: Any) -> int:
-    return sum([len(made) for made in compiled.known.values()])
-
-
-def check_same(a: Values, b: Values, tolerance: float) -> None:
-    assert list(a) == list(b)
-    for name, expected in a.items():
-        np.testing.assert_allclose(
-            b[name], expected, tolerance, tolerance * np.abs(expected).max(initial=0), err_msg=name
-        )
-
-
-def both(scenario: Callable[[Callable[[Step], Any]], Values], tolerance: float = 1e-10) -> Any:
-    """Runs a scenario, which is given what compiles, in both modes; returns what was compiled."""
-    made: list[Any] = []
-
-    def compiled(step: Step) -> Any:
-        made.append(rl.compile(step, fullgraph=True))
-        return made[-1]
-
-    check_same(scenario(lambda step: step), scenario(compiled), tolerance)
-    return made[-1]
 
 
 OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
@@ -133,7 +95,7 @@ def test_every_optimizer(name: str, options: dict[str, Any], dtype: Any) -> None
             schedule.step()
         return {"losses": np.array(losses)} | values(net, optimizer)
 
-    step = both(scenario, TOLERANCE[dtype])
+    step = both(scenario, 1e-10 if dtype is rl.float64 else 1e-4)
     first_differs = options.get("momentum") is not None and name == "SGD"
     assert programs(step) == 1 + first_differs
 
@@ -534,17 +496,6 @@ def test_a_step_of_the_user() -> None:
         return values(net, optimizer)
 
     assert programs(both(scenario)) == 1
-
-
-def dynamic(scenario: Callable[[Callable[[Step], Any]], Values], why: str) -> None:
-    """What a graph cannot hold runs in dynamic mode: right, and with one warning."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = scenario(rl.compile)
-    assert [why in str(w.message) for w in caught] == [True], [str(w.message) for w in caught]
-    check_same(scenario(lambda step: step), found, 0)
-    with pytest.raises(TraceError, match=why):
-        scenario(lambda step: rl.compile(step, fullgraph=True))
 
 
 def test_a_step_that_counts_in_python() -> None:

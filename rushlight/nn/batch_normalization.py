@@ -109,7 +109,8 @@ class _BatchNorm(_NormBase):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        mean, variance, momentum = self.running_mean, self.running_var, self.momentum
+        mean, variance = self.running_mean, self.running_var
+        momentum: Any = self.momentum
         if self.training and not self.track_running_stats:
             mean = variance = None
         elif self.training and self.num_batches_tracked is not None:

@@ -388,9 +388,11 @@ class Module(hooks.Hookable, Stateful):
                 if parameter._grad is not None:
                     parameter._grad.data = fn(parameter._grad.data)
         for name, buffer in self._buffers.items():
+            if buffer is None:
+                continue
             if is_lazy(buffer):  # it shall stay one that has no shape yet
                 buffer.data = fn(buffer.data)
-            elif buffer is not None:
+            else:
                 self._buffers[name] = fn(buffer)
         return self
 

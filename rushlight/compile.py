@@ -7,6 +7,7 @@ arguments ──key──► specializations ──guards hold──► run
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import warnings
 import weakref
@@ -80,7 +81,6 @@ class Compiled:
         functools.update_wrapper(self, function)
         self.function = function
         self.fullgraph = fullgraph
-        self.bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
         self.alive.add(self)
         self.reset()
 
@@ -91,6 +91,7 @@ class Compiled:
         self.floats: dict[int, float] = {}
         self.made: dict[Any, int] = {}  # how often programs were made for a key
         self.refused: str = ""  # why it runs in dynamic mode
+        self.crowded = False  # whether programs were dropped
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.refused or local.state.trace is not None or config.disable_compile:
@@ -103,15 +104,15 @@ class Compiled:
         return self.specialized(arguments, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: each instance has programs of its own."""
-        if instance is None:
-            return self
-        try:
-            return self.bound[instance]
-        except KeyError:
-            method = self.function.__get__(instance, owner)
-            made = self.bound[instance] = Compiled(method, self.fullgraph)
-            return made
+        """As a method: the instance is the first argument."""
+        return self if instance is None else Method(self, instance)
+
+    def __reduce__(self) -> Any:
+        """What a decorator has put in a function's place goes by its name, as functions do."""
+        module = vars(sys.modules.get(getattr(self, "__module__", ""), sys))
+        if module.get(self.name) is self:
+            return self.name
+        return Compiled, (self.function, self.fullgraph)
 
     def specialized(self, arguments: Arguments, args: Any, kwargs: Any) -> Any:
         """Makes a program for these arguments, and runs it."""
@@ -162,6 +163,14 @@ class Compiled:
         del kept[config.programs_per_key :]
         while len(self.known) > config.programs:
             self.known.popitem(last=False)
+            if not self.crowded:
+                self.crowded = True
+                warnings.warn(
+                    f"{self.name} was compiled for more than {config.programs} kinds of arguments, "
+                    "and each new one takes time: an int that changes at every call can be passed "
+                    "as a tensor or a float, batches can be filled up to one size.",
+                    stacklevel=4,
+                )
 
     @property
     def name(self) -> str:
@@ -190,6 +199,27 @@ class Compiled:
         return f"<compiled {self.name}>"
 
 
+class Method:
+    """A compiled function with its first argument, the object it is a method of."""
+
+    def __init__(self, compiled: Compiled, instance: Any) -> None:
+        self.__func__, self.__self__ = compiled, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__func__(self.__self__, *args, **kwargs)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Any:
+        """The graph of a call; see :meth:`Compiled.graph`."""
+        return self.__func__.graph(self.__self__, *args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What a call runs; see :meth:`Compiled.explain`."""
+        return self.__func__.explain(self.__self__, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<compiled method {self.__func__.name} of {self.__self__!r}>"
+
+
 class CompiledModule(Module):
     """A module whose forward is compiled; parameters, state and modes are those of the module."""
 
@@ -212,6 +242,10 @@ class CompiledModule(Module):
     def __getattr__(self, name: str) -> Any:
         module = self.__dict__["_modules"]["_orig_mod"]
         return module if name == "_orig_mod" else getattr(module, name)
+
+    def __reduce__(self) -> Any:
+        """A copy, or what a file gives back, is the module compiled anew."""
+        return CompiledModule, (self._orig_mod, self.__dict__["_compiled"].fullgraph)
 
     def train(self, mode: bool = True) -> CompiledModule:
         self._orig_mod.train(mode)

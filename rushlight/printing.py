@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.symbol import Symbol
 from rushlight.tensor import Tensor, install
 
@@ -188,6 +189,8 @@ def tensor_repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     start = "tensor("
     array = self._array
     if type(array) is Symbol:
+        if array.trace is local.state.trace:
+            array.refuse()
         tensor_contents = "<traced>"
     if tensor_contents is None:
         tensor_contents = body(array, len(start)) if array.size else "[]"

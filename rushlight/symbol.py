@@ -91,6 +91,12 @@ class Symbol:
     def refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Elements are not known while a function is traced."""
         kind = f"{self.dtype.name}{list(self.shape)}"
+        if self.trace is not local.state.trace:
+            raise TraceError(
+                f"a tensor ({kind}) that a compiled function has kept in a list, attribute or the "
+                f"like while it was traced is used at {user_line()}. It never had values: return "
+                "it from the function instead."
+            )
         raise TraceError(
             f"the values of a traced tensor ({kind}) are needed in Python at {user_line()}. They "
             "are not known yet while the graph is made: compute with tensors (rl.where, masks), "

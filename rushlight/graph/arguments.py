@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Iterator
+from operator import is_
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.symbol import TraceError
+from rushlight.graph.watches import Fields, Items, Pairs, Watch
+from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import LEAF, Tensor
 
-PLAIN = (int, str, bytes, complex, type(None), dtypes.dtype, type(...), np.dtype, slice, range)
+SHOWN = (slice, complex, np.generic)  # told apart by their texts: 0.0 is not -0.0
+PLAIN = (int, str, bytes, type(None), dtypes.dtype, type(...), np.dtype, range, *SHOWN)
 
 
 class Arguments:
@@ -53,7 +57,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], lifted: set[int]) -> 
             leaf = x._history is None or x._history is LEAF
             contiguous = a.flags.c_contiguous
             parts.append((kind, a.shape, a.dtype, x.requires_grad, leaf, contiguous))
-        elif kind is float:
+        elif isinstance(x, float):
             position = counter[0]
             counter[0] += 1
             if position in lifted:
@@ -62,24 +66,20 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], lifted: set[int]) -> 
             else:
                 found.floats[position] = x
                 parts.append((float, repr(x)))
-        elif kind is tuple or kind is list:
+        elif isinstance(x, (tuple, list)):
             parts.append((kind, len(x)))
             for item in x:
                 visit(item)
-        elif kind is dict:
-            parts.append((dict, tuple(x)))
+        elif isinstance(x, dict):
+            parts.append((kind, tuple(x)))
             for item in x.values():
                 visit(item)
-        elif isinstance(x, (tuple, list)):  # named tuples and other kinds
-            parts.append((kind, len(x)))
-            for item in x:
-                visit(item)
         elif isinstance(x, PLAIN):
-            parts.append((kind, repr(x) if isinstance(x, (slice, complex)) else x))
-        elif dataclasses.is_dataclass(x) and not isinstance(x, type):
+            parts.append((kind, repr(x) if isinstance(x, SHOWN) else x))
+        elif is_record(x):
             parts.append(kind)
-            for item in dataclasses.fields(x):
-                visit(getattr(x, item.name))
+            for _, item in fields_of(x):
+                visit(item)
         else:
             parts.append((kind, id(x)))
             found.objects.append(x)
@@ -94,25 +94,69 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], lifted: set[int]) -> 
     return found
 
 
+def is_record(x: Any) -> bool:
+    """Whether ``x`` is an object of a dataclass."""
+    return dataclasses.is_dataclass(x) and not isinstance(x, (type, Tensor))
+
+
+def fields_of(record: Any) -> list[tuple[str, Any]]:
+    return [(f.name, getattr(record, f.name)) for f in dataclasses.fields(record)]
+
+
+def with_fields(record: Any, fields: dict[str, Any]) -> Any:
+    """A copy of an object of a dataclass with other fields; its own ``__init__`` does not run."""
+    twin = copy.copy(record)
+    for name, value in fields.items():
+        object.__setattr__(twin, name, value)
+    return twin
+
+
+def with_entries(mapping: Any, entries: dict[Any, Any]) -> Any:
+    """A copy of a dict, of whatever class, with other values."""
+    twin = copy.copy(mapping)
+    twin.update(entries)
+    return twin
+
+
 def replaced(x: Any, floats: Iterator[Any], lifted: set[int], counter: list[int]) -> Any:
-    """``x`` with the floats at the positions ``lifted`` replaced by those of ``floats``."""
-    kind = type(x)
-    if kind is float:
+    """``x`` with the floats at the positions ``lifted`` replaced by those of ``floats``.
+
+    A container in which none is replaced stays itself.
+    """
+    if isinstance(x, float):
         position = counter[0]
         counter[0] += 1
         return next(floats) if position in lifted else x
-    if kind is tuple or kind is list:
-        return kind([replaced(item, floats, lifted, counter) for item in x])
-    if kind is dict:
-        return {k: replaced(v, floats, lifted, counter) for k, v in x.items()}
     if isinstance(x, (tuple, list)):
         items = [replaced(item, floats, lifted, counter) for item in x]
-        return getattr(kind, "_make", kind)(items)
-    if dataclasses.is_dataclass(x) and not isinstance(x, (type, Tensor)):
-        names = [f.name for f in dataclasses.fields(x)]
-        fields = {n: replaced(getattr(x, n), floats, lifted, counter) for n in names}
-        return dataclasses.replace(x, **fields)
+        return x if all(map(is_, items, x)) else getattr(type(x), "_make", type(x))(items)
+    if isinstance(x, dict):
+        entries = {k: replaced(v, floats, lifted, counter) for k, v in x.items()}
+        return x if all(map(is_, entries.values(), x.values())) else with_entries(x, entries)
+    if is_record(x):
+        old = dict(fields_of(x))
+        new = {name: replaced(v, floats, lifted, counter) for name, v in old.items()}
+        return x if all(map(is_, new.values(), old.values())) else with_fields(x, new)
     return x
+
+
+def containers(x: Any, path: str) -> Iterator[Watch]:
+    """Watches over all in an argument that a function could change."""
+    if isinstance(x, list):
+        yield Items(x, path)
+    elif isinstance(x, dict):
+        yield Pairs(x, path)
+    elif is_record(x):
+        yield Fields(x, path, [name for name, _ in fields_of(x)])
+    inner: Iterable[tuple[str, Any]] = ()
+    if isinstance(x, (tuple, list)):
+        inner = [(f"{path}[{i}]", item) for i, item in enumerate(x)]
+    elif isinstance(x, dict):
+        inner = [(f"{path}[{k!r}]", item) for k, item in x.items()]
+    elif is_record(x):
+        inner = [(f"{path}.{name}", item) for name, item in fields_of(x)]
+    for name, item in inner:
+        yield from containers(item, name)
 
 
 def leaves(x: Any) -> tuple[list[Any], Any]:
@@ -120,25 +164,39 @@ def leaves(x: Any) -> tuple[list[Any], Any]:
     tensors: list[Any] = []
 
     def visit(x: Any) -> Any:
-        kind = type(x)
         if isinstance(x, Tensor):
             tensors.append(x)
             place = len(tensors) - 1
             return lambda new: new[place]
-        if kind is tuple or kind is list or isinstance(x, (tuple, list)):
+        if isinstance(x, (tuple, list)):
             inner = [visit(item) for item in x]
-            make = getattr(kind, "_make", kind)
+            make = getattr(type(x), "_make", type(x))
             return lambda new: make([f(new) for f in inner])
         if isinstance(x, dict):
             rules = {k: visit(v) for k, v in x.items()}
-            if kind is dict:
-                return lambda new: {k: f(new) for k, f in rules.items()}
-            return lambda new: kind((k, f(new)) for k, f in rules.items())
-        if dataclasses.is_dataclass(x) and not isinstance(x, type):
-            fields = {f.name: visit(getattr(x, f.name)) for f in dataclasses.fields(x)}
-            return lambda new: dataclasses.replace(x, **{k: f(new) for k, f in fields.items()})
-        if type(x).__name__ in ("generator", "coroutine", "async_generator"):
-            raise TraceError(f"the function returns a {type(x).__name__}, which no graph can hold")
+            return lambda new: with_entries(x, {k: f(new) for k, f in rules.items()})
+        if is_record(x):
+            fields = {name: visit(value) for name, value in fields_of(x)}
+            return lambda new: with_fields(x, {k: f(new) for k, f in fields.items()})
+        check_result(x)
         return lambda new: x
 
     return tensors, visit(x)
+
+
+def check_result(x: Any) -> None:
+    """An error for a result that holds tensors in a way nobody knows."""
+    if isinstance(x, Coroutine):
+        x.close()  # or Python warns that nobody has waited for it
+    if isinstance(x, (Generator, Coroutine, AsyncGenerator)):
+        raise TraceError(f"the function returns a {type(x).__name__}, which no graph can hold")
+    own = getattr(x, "__dict__", {})
+    if isinstance(own, dict) and any([is_traced(value) for value in own.values()]):
+        raise TraceError(
+            f"the function returns an object of {type(x).__qualname__} with new tensors in it: "
+            "return tensors, or tuples, lists, dicts or dataclasses of them"
+        )
+
+
+def is_traced(x: Any) -> bool:
+    return isinstance(x, Tensor) and isinstance(x._array, Symbol)

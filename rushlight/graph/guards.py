@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from rushlight.graph.epoch import Entries, epoch
 from rushlight.graph.reads import (
     REFLECTIVE,
@@ -30,6 +32,7 @@ from rushlight.graph.watches import (
     PLAIN,
     Change,
     ClassBody,
+    Elements,
     Fields,
     Globals,
     Items,
@@ -45,6 +48,7 @@ from rushlight.graph.watches import (
 from rushlight.tensor import Tensor
 
 DEPTH = 4  # of containers in containers and objects in objects
+SMALL = 4096  # elements of a NumPy array; a larger one is known by its identity alone
 LEAVES = 1000  # elements of containers altogether; of those beyond, only the number is compared
 CELL = ("cell_contents",)
 DEFAULTS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -60,9 +64,9 @@ INSIDE = ("_hooks", "_hooks_with_kwargs", "_hooks_always_called", "_buffers_set"
 class Guards:
     """A snapshot of all that ``function``, and methods of ``objects``, can reach.
 
-    Numbers, strings and the like are compared by value; containers by their elements; tensors by
-    identity, shape, dtype and whether they want a gradient; other objects by identity and by those
-    of their attributes that the code names.
+    Numbers, strings and the like are compared by value; containers and small NumPy arrays by their
+    elements; tensors by identity, shape, dtype and whether they want a gradient; other objects by
+    identity and by those of their attributes that the code names.
 
     >>> sizes = [1, 2]
     >>> guards = Guards(lambda x: x * len(sizes))
@@ -209,6 +213,9 @@ class Reach:
                 self.contain(Members, value, path, depth)
             case dict():
                 self.contain(Pairs, value, path, depth)
+            case np.ndarray():
+                if value.size <= SMALL and not value.dtype.hasobject:
+                    self.others.append(Elements(value, path))
             case _:
                 self.visit_object(value, path, depth)
 
@@ -280,8 +287,8 @@ class Reach:
         return self.matters(name) or (special and isinstance(vars(cls).get(name), FunctionType))
 
     def visit_object(self, value: Any, path: str, depth: int) -> None:
-        own = getattr(value, "__dict__", None)
-        own = own if isinstance(own, dict) else {}
+        found = getattr(value, "__dict__", None)
+        own: dict[str, Any] = found if isinstance(found, dict) else {}
         cls = type(value)
         self.see(own.get("__wrapped__"), path)
         if all([part in own for part in (*PARTS, "training")]):
@@ -294,7 +301,7 @@ class Reach:
                 self.visit_class(cls)
                 names = ("__class__", *slots(cls))
                 self.name(Fields(value, path, names, self.matters), depth + 1)
-            if own:
+            if own is found:
                 self.name(Namespace(own, path, self.matters), depth + 1)
 
     def visit_module(self, module: Any, own: dict[str, Any], path: str) -> None:

@@ -41,7 +41,7 @@ from rushlight.ops.base import Op, registry
 from rushlight.ops.elementwise import common_dtype, mismatch
 from rushlight.ops.families import Elementwise, number
 from rushlight.symbol import Symbol, TraceError
-from rushlight.tensor import LEAF, Tensor
+from rushlight.tensor import LEAF, VIEW, Tensor
 
 STATE = TensorType((Generator().get_state().size,), dtypes.uint8)
 """The type of a random generator's state in a graph."""
@@ -435,6 +435,18 @@ class Trace:
             )
         self.read_gradient(leaf)
         self.set_gradient(leaf)
+
+    def with_gradients(self) -> list[Tensor]:
+        """The tensors of outside that have a gradient now."""
+        found = [t for t, _ in (*self.kept.values(), *self.grads_read.values())]
+        return [t for t in found if t._grad is not None]
+
+    def owner(self, t: Tensor) -> Tensor | None:
+        """The tensor of outside that ``t`` is a view of, and as which it can be made again."""
+        capture = self.by_symbol.get(root(t._array))
+        if capture is None or capture.tensor is None or capture.grad:
+            return None
+        return capture.tensor if t._history in (None, VIEW) else None
 
     def rebind(self, t: Tensor, value: Tensor) -> None:
         """``t.data = value``: t has other memory from now on, which here is a write."""

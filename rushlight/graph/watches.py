@@ -316,6 +316,23 @@ class Sort(Watch):
         panel.tensors.append(self.container)
 
 
+class Elements(Watch):
+    """The elements of a small NumPy array."""
+
+    def read(self) -> dict[Any, Any]:
+        return {"elements": self.container.tobytes()}
+
+    def put(self, key: Any, value: bytes) -> None:
+        array = self.container
+        array[...] = np.frombuffer(value, array.dtype).reshape(array.shape)
+
+    def label(self, key: str) -> str:
+        return f"{self.path}.{key}"
+
+    def enlist(self, panel: Panel) -> None:
+        panel.small.append(self.container)
+
+
 def put_attribute(owner: Any, name: str, value: Any) -> None:
     if value is MISSING:
         delattr(owner, name)
@@ -335,7 +352,8 @@ class Panel:
 
     ``views`` are live iterables, whose elements follow each other; ``dicts`` and ``keys``, and
     ``objects`` and ``names``, are places; ``sized`` are containers that shall keep their lengths;
-    a tensor is of another sort only if it has another array or history.
+    ``small`` are arrays that shall keep their elements; a tensor is of another sort only if it has
+    another array or history.
     """
 
     def __init__(self, watches: Iterable[Watch]) -> None:
@@ -350,6 +368,7 @@ class Panel:
         self.names: list[str] = []
         self.sized: list[Collection[Any]] = []
         self.tensors: list[Tensor] = []
+        self.small: list[np.ndarray] = []
         for watch in self.watches:
             watch.enlist(self)
         self.views.append((END,))  # which is in another place when one of them grows or shrinks
@@ -361,6 +380,7 @@ class Panel:
         self.entries = list(map(dict.get, self.dicts, self.keys, repeat(MISSING)))
         self.attributes = list(map(attribute, self.objects, self.names))
         self.sizes = list(map(len, self.sized))
+        self.bytes = list(map(np.ndarray.tobytes, self.small))
         self.arrays = [attribute(t, "_array") for t in self.tensors]
         self.histories = list(map(HISTORY, self.tensors))
 
@@ -375,6 +395,7 @@ class Panel:
             and all(map(is_, map(dict.get, self.dicts, self.keys, repeat(MISSING)), self.entries))
             and all(map(is_, chain.from_iterable(self.views), self.elements))
             and list(map(len, self.sized)) == self.sizes
+            and list(map(np.ndarray.tobytes, self.small)) == self.bytes
         )
 
     def hold(self) -> bool:

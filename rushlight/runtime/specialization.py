@@ -20,11 +20,12 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import FREED, Node, counter, edge
 from rushlight.graph import ir
-from rushlight.graph.arguments import Arguments, leaves, replaced
+from rushlight.graph.arguments import Arguments, containers, leaves, replaced
+from rushlight.graph.draws import Draws
 from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
-from rushlight.graph.trace import Capture, Trace
-from rushlight.graph.watches import MISSING, Change, Items
+from rushlight.graph.trace import Capture, Trace, chain
+from rushlight.graph.watches import MISSING, Change, Items, Watch
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.executable import Executable
@@ -44,15 +45,25 @@ def specialize(
     cell = Cell()
     cell.values = arguments.lifted
     begin = time.perf_counter()
-    traced = Traced(trace, arguments)
+    traced, draws = Traced(trace, arguments), Draws()
     try:
         trace.call(traced.follow, function, cell, lifted)
         changes = guards.changes()
         for change in changes:
             traced.take(change)
+        for change in traced.changed_arguments():
+            raise changed_state(change)
+        if draws.happened():
+            raise TraceError(
+                "the function draws random numbers from Python or NumPy, which would be the same "
+                "ones at each call: draw them with rl.rand and the like, or pass them in"
+            )
         made = traced.finish()
     finally:
         guards.restore(guards.changes())
+        for change in traced.changed_arguments():
+            change.put(change.before)
+        draws.undo()
         trace.restore()
     guards.release(changes)
     if only_graph:
@@ -84,6 +95,7 @@ class Traced:
         self.gradients: list[Tensor] = []
         self.unused: list[bool] = []
         self.changes: list[Change] = []  # entries of Python's that become new tensors
+        self.given: list[Watch] = []  # containers among the arguments
 
     def follow(self, function: Callable[..., Any], cell: Cell, lifted: set[int]) -> None:
         """Runs the function on symbols; then, if its result has a history, backward."""
@@ -95,6 +107,7 @@ class Traced:
         seen = [0]
         args = replaced(self.arguments.args, hosts, lifted, seen)
         kwargs = replaced(self.arguments.kwargs, hosts, lifted, seen)
+        self.given = [*containers(args, "args"), *containers(kwargs, "kwargs")]
         result = function(*args, **kwargs)
         tensors, self.rebuild = leaves(result)
         self.collect(tensors)
@@ -105,12 +118,17 @@ class Traced:
         """Which tensors of the result are new, and which are those of outside."""
         places: dict[int, int] = {}
         inputs = {id(t): i for i, t in enumerate(self.arguments.tensors)}
+        gradients = {id(t._grad): t for t in self.trace.with_gradients()}
         for t in tensors:
             if id(t) in inputs:
                 self.returned.append(("argument", inputs[id(t)]))
+            elif id(t) in gradients:
+                self.returned.append(("gradient", gradients[id(t)]))
             elif not isinstance(t._array, Symbol):
                 self.returned.append(("captured", t))
                 self.trace.symbol(t)
+            elif (owner := self.trace.owner(t)) is not None:
+                self.returned.append(("view", (owner, chain(t._array), edge(t) is not None)))
             else:
                 if id(t) not in places:
                     places[id(t)] = len(self.results)
@@ -144,14 +162,22 @@ class Traced:
             self.changes.append(change)
             if not isinstance(before, Tensor) or self.trace.move(before, change):
                 return
-        raise TraceError(
-            f"the function changes Python state ({change}), which a graph cannot do: return the "
-            "new value, or keep it in a tensor that is written in place"
-        )
+        raise changed_state(change)
+
+    def changed_arguments(self) -> list[Change]:
+        """What the function has done to lists, dicts and the like that it was given."""
+        return [change for watch in self.given for change in watch.changes()]
 
     def finish(self) -> Graph:
         new = [change.after for change in self.changes]
         return self.trace.finish([*self.results, *self.gradients, *new])
+
+
+def changed_state(change: Change) -> TraceError:
+    return TraceError(
+        f"the function changes Python state ({change}), which a graph cannot do: return the "
+        "new value, or keep it in a tensor that is written in place"
+    )
 
 
 def reachable(edges: Sequence[Any]) -> list[Tensor] | None:
@@ -180,6 +206,7 @@ class Specialization:
         trace = traced.trace
         self.seconds = seconds  # that the trace took
         self.graph, self.guards, self.cell = graph, guards, cell
+        self.objects = traced.arguments.objects  # kept, since their identities are in the key
         self.returned, self.rebuild = traced.returned, traced.rebuild
         self.captures = trace.captures
         self.decided = trace.decided
@@ -274,9 +301,18 @@ class Specialization:
 
     def result(self, how: Any, outputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> Tensor:
         kind, what = how
-        return (
-            tensors[what] if kind == "argument" else what if kind == "captured" else outputs[what]
-        )
+        if kind == "output":
+            return outputs[what]
+        if kind == "argument":
+            return tensors[what]
+        if kind == "gradient":
+            return self.find(self.place(what), tensors)._grad  # type: ignore[return-value]
+        if kind == "captured":
+            return what
+        whole, views, tracked = what
+        seen = viewed(self.find(self.place(whole), tensors), views)
+        own = views is not None and tracked is seen.requires_grad
+        return seen if own else seen.detach()
 
     def read(self, capture: Capture, place: Any, tensors: Sequence[Tensor]) -> Any:
         """One captured value."""
@@ -305,6 +341,14 @@ class Specialization:
             target._grad = None if node is None else wrap(next(rest))
         for put in self.assigned:
             put(wrap(next(rest)))
+
+
+def viewed(t: Tensor, views: Any) -> Tensor:
+    """The view of ``t`` that a chain of view ops makes."""
+    if views is None:
+        return t
+    before, op, attrs = views
+    return op.apply((viewed(t, before),), dict(attrs))
 
 
 class Call:

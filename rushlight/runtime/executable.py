@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -136,7 +137,7 @@ class Executable:
         """Makes the program; the result is its object code."""
         graph, plan = self.lowered
         begin = time.perf_counter()
-        self.program = build(graph, plan, target().vector_bytes)
+        self.program = build(graph, plan, target())
         lowered = time.perf_counter()
         code = object_code(self.program.text) if self.program.kernels else b""
         self.seconds |= {"loops": lowered - begin, "LLVM": time.perf_counter() - lowered}
@@ -145,7 +146,7 @@ class Executable:
     def kernel_text(self, name: str) -> str:
         """The LLVM assembly of a kernel."""
         if not self.program.kernels:
-            self.program.kernels = build(self.graph, self.plan, target().vector_bytes).kernels
+            self.program.kernels = build(self.graph, self.plan, target()).kernels
         return self.program.kernels[name]
 
     @functools.cached_property
@@ -295,7 +296,12 @@ class Binding:
 
     def execute(self) -> None:
         for part in self.parts:
-            part.run()
+            try:
+                part.run()
+            except Exception as error:
+                if isinstance(part, Library):
+                    self.locate(error, part.step.origin)
+                raise
 
     def release(self) -> None:
         """Forgets the arrays of a call that somebody else holds from now on."""
@@ -310,8 +316,16 @@ class Binding:
         step = self.kernels[number]
         assert isinstance(step, KernelStep)
         executable = self.executable
-        make = errors_of(executable.graph, executable.plan, step)
-        raise make(code - 1, position)
+        error = errors_of(executable.graph, executable.plan, step)(code - 1, position)
+        self.locate(error, step.origin)
+        raise error
+
+    def locate(self, error: Exception, origin: int) -> None:
+        """Notes the user's lines that a step comes from."""
+        nodes = self.executable.plan.steps[origin].nodes
+        lines = {f"{n.source.file}:{n.source.line}": None for n in nodes if n.source is not None}
+        if lines and sys.version_info >= (3, 11):
+            error.add_note(f"in the compiled function, at {', '.join(lines)}")
 
 
 class Native:

@@ -168,6 +168,8 @@ class Pull:
                 self.known[n, i] = self.compute(n, i)
 
     def compute(self, node: Node, index: tuple[Value, ...]) -> Any:
+        if not isinstance(node.type, tuple) and not node.type.size:
+            return self.b.constant(0, node.type.kind)  # no element of it is ever looked at
         if node not in self.inside or (node.op is ITEM and node.inputs[0] not in self.inside):
             return self.load(node, index)
         if node.op is ITEM:
@@ -182,8 +184,6 @@ class Pull:
         if node.op is CONSTANT and node.attrs["value"].size == 1:
             return self.b.constant(node.attrs["value"].reshape(-1)[0], node.type.kind)
         buffer = self.buffer(node)
-        if not buffer.size:
-            return self.b.constant(0, buffer.kind)
         return self.b.load(buffer, buffer.kind, (linear(self.b, index, buffer.shape),))
 
 

@@ -21,6 +21,7 @@ from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
 from rushlight.runtime.arena import Block
 from rushlight.runtime.arena import plan as plan_memory
+from rushlight.runtime.jit import Target
 
 
 class Slot(NamedTuple):
@@ -95,9 +96,9 @@ class Program:
         return module(self.kernels.values())
 
 
-def build(graph: Graph, plan: Plan, vector_bytes: int) -> Program:
-    """The program of a fused graph."""
-    return Assembly(graph, plan, vector_bytes).program
+def build(graph: Graph, plan: Plan, machine: Target) -> Program:
+    """The program of a fused graph for a processor."""
+    return Assembly(graph, plan, machine).program
 
 
 def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
@@ -111,8 +112,8 @@ def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int]
 class Assembly:
     """Gives every value a slot and every step its place."""
 
-    def __init__(self, graph: Graph, plan: Plan, vector_bytes: int) -> None:
-        self.graph, self.plan, self.vector_bytes = graph, plan, vector_bytes
+    def __init__(self, graph: Graph, plan: Plan, machine: Target) -> None:
+        self.graph, self.plan, self.machine = graph, plan, machine
         self.program = Program()
         self.slot_of: dict[Node, int] = {}
         self.aliases = {s.node for s in plan.steps if isinstance(s, Call) and s.alias}
@@ -209,7 +210,7 @@ class Assembly:
         late = [node for node in step.outputs if node in self.plan.stores]
         parts: dict[Any, int] = {}
         for number, kernel in enumerate(lower(step, late)):
-            text = function("NAME", kernel, self.vector_bytes)
+            text = function("NAME", kernel, self.machine.vector_bytes, self.machine.has_f16c)
             name = self.known.get(text)
             if name is None:
                 name = self.known[text] = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -1,6 +1,8 @@
 """Optimizers and learning rate schedules, with PyTorch's names."""
 
-from rushlight.optim import lr_scheduler, swa_utils
+import importlib
+
+from rushlight.optim import lr_scheduler, swa_utils, sweep
 from rushlight.optim.adadelta import Adadelta
 from rushlight.optim.adafactor import Adafactor
 from rushlight.optim.adagrad import Adagrad
@@ -18,6 +20,8 @@ from rushlight.optim.rprop import Rprop
 from rushlight.optim.sgd import SGD
 from rushlight.optim.sparse_adam import SparseAdam
 from rushlight.optim.swap import swap_in_optimizer_params_and_state
+
+sweep.native.load = lambda: importlib.import_module("rushlight.runtime.sweep").sweeper
 
 __all__ = [
     "ASGD",

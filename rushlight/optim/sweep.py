@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rushlight.config import config
 from rushlight.settings import get_num_threads
 
 PIECE = 1 << 17
@@ -28,6 +29,8 @@ PIECE = 1 << 17
 LARGE = 1 << 14  # elements of a piece that is worth a thread: NumPy then works without the GIL
 ENOUGH = 1 << 21  # elements times calls that are worth a thread
 MOST_THREADS = 4  # more would wait for the GIL
+WORTH = 1 << 16  # elements that native code sweeps so much sooner that it may be loaded
+PATIENCE = 1 << 25  # elements times calls that NumPy sweeps in the time in which it is
 
 NUMBER = -1  # stands for an operand that is a number, in the order of a recording's numbers
 
@@ -59,7 +62,7 @@ class Recording:
     def sweep(self, results: Sequence[Lane | None]) -> Sweep:
         """The calls as a program that leaves ``results`` in the arrays; None: not written."""
         places = tuple([None if lane is None else lane.index for lane in results])
-        return Sweep(plan(tuple(self.calls), len(self.lanes), places), self.numbers)
+        return Sweep((tuple(self.calls), len(self.lanes), places), self.numbers)
 
 
 class Lane:
@@ -110,12 +113,42 @@ class Lane:
         return self.recording.add(np.absolute, self)
 
     def maximum(self, other: Lane) -> Lane:
-        return self.recording.add(maximum, self, other)
+        return self.recording.add(np.maximum, self, other)
 
 
 def maximum(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
     """``np.maximum``, which wants ``out`` by name."""
     np.maximum(a, b, out=out)
+
+
+Formula = tuple[Calls, int, tuple[int | None, ...]]
+"""Calls, how many arrays have values at the start, the value of each array in the end."""
+
+
+class Native:
+    """Finds native code for formulas, once so much was swept that it is worth the wait.
+
+    ``load`` returns what makes it; the package sets it, since that takes a while to import.
+    """
+
+    def __init__(self) -> None:
+        self.load: Callable[[], Callable[..., Any]] | None = None
+        self.make: Callable[..., Any] | None = None
+        self.swept = 0
+
+    def wanted(self, formula: Formula, size: int, dtype: np.dtype) -> Any:
+        """The native code of a formula for ``size`` elements; None: NumPy shall sweep them."""
+        if size < WORTH or not config.fuse_eager or self.load is None:
+            return None
+        if self.make is None:
+            self.swept += size * len(formula[0])
+            if self.swept < PATIENCE:
+                return None
+            self.make = self.load()
+        return self.make(*formula, dtype)
+
+
+native = Native()
 
 
 class Plan(NamedTuple):
@@ -166,7 +199,8 @@ def plan(calls: Calls, lanes: int, results: tuple[int | None, ...]) -> Plan:
         rows += target == rows
         free.discard(target)
         place[result] = target
-        steps.append((kernel, itemgetter(*sources, target)))
+        called = maximum if kernel is np.maximum else kernel
+        steps.append((called, itemgetter(*sources, target)))
     moves = {i: place[x] for i, x in enumerate(results) if x is not None and place[x] != i}
     for target, source in moves.items():
         if source in moves:  # it would be overwritten before it is read
@@ -178,7 +212,7 @@ def plan(calls: Calls, lanes: int, results: tuple[int | None, ...]) -> Plan:
 
 
 class Sweep:
-    """A plan and its numbers, ready to run.
+    """A formula and its numbers, ready to run.
 
     >>> recording = Recording(2)
     >>> p, g = recording.lanes
@@ -189,27 +223,39 @@ class Sweep:
     array([0.9, 0.8, 0.7])
     """
 
-    def __init__(self, plan: Plan, numbers: Sequence[float]) -> None:
-        self.plan, self.numbers = plan, numbers
+    def __init__(self, formula: Formula, numbers: Sequence[float]) -> None:
+        self.formula, self.numbers = formula, numbers
+        self.plan = plan(*formula)
 
     def run(self, sets: Iterable[Sequence[NDArray[Any]]], dtype: np.dtype) -> None:
         """Runs the calls on each set of arrays, computing in the real type ``dtype``."""
         numbers = [np.array(x, dtype) for x in self.numbers]
         work = functools.partial(self.work, numbers=numbers, dtype=dtype)
-        small: list[Rows] = []
-        large: list[Rows] = []
+        plain: list[Sequence[NDArray[Any]]] = []
         for arrays in sets:
             if all([a.dtype is dtype and a.flags.c_contiguous for a in arrays]):
-                rows = [a.reshape(-1) for a in arrays]
-                if rows[0].size >= LARGE:
-                    large += cut(rows)
-                else:
-                    small.append(rows)
+                plain.append(arrays)
             else:
                 rows = [as_row(a, dtype) for a in arrays]
                 work(cut(rows))
                 for i in self.plan.written:
                     restore(arrays[i], rows[i])
+        code = native.wanted(self.formula, sum([arrays[0].size for arrays in plain]), dtype)
+        if code is not None and all([len({a.size for a in arrays}) == 1 for arrays in plain]):
+            code.run(plain, self.numbers)
+        else:
+            self.share(plain, work)
+
+    def share(self, sets: Sequence[Sequence[NDArray[Any]]], work: Callable[..., None]) -> None:
+        """Runs the calls on contiguous arrays, in several threads if they are large."""
+        small: list[Rows] = []
+        large: list[Rows] = []
+        for arrays in sets:
+            rows = [a.reshape(-1) for a in arrays]
+            if rows[0].size >= LARGE:
+                large += cut(rows)
+            else:
+                small.append(rows)
         calls = sum([rows[0].size for rows in large]) * len(self.plan.steps)
         threads = min(calls // ENOUGH, MOST_THREADS)
         if threads > 1 and (threads := min(threads, get_num_threads())) > 1:

@@ -6,14 +6,16 @@ import multiprocessing
 import random
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.config import config
 from rushlight.optim import sweep as module
-from rushlight.optim.sweep import PIECE, Lane, Recording
+from rushlight.optim.sweep import PATIENCE, PIECE, WORTH, Lane, Native, Recording, native
 
 
 class Plain:
@@ -187,3 +189,63 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     assert squares(9)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(squares, (9,)).get(timeout=60)
+
+
+def trained(name: str, options: dict[str, Any], fused: bool, monkeypatch: Any) -> list[np.ndarray]:
+    """Parameters and state after steps in which gradients are missing and options change."""
+    monkeypatch.setattr(config, "fuse_eager", fused)
+    random = np.random.default_rng(0)
+    shapes = (300, 200), (70_001,), (3, 5), ()
+    params = [rl.from_numpy(random.standard_normal(s).astype(np.float32)) for s in shapes]
+    for p in params:
+        p.requires_grad_()
+    optimizer = getattr(rl.optim, name)(params, lr=0.01, **options)
+    for i in range(5):
+        for p in params:
+            p.grad = rl.from_numpy(random.standard_normal(p.shape).astype(np.float32))
+        params[i % 2].grad = None if i > 2 else params[i % 2].grad
+        optimizer.param_groups[0]["lr"] = 0.01 / (i + 1)
+        optimizer.step()
+    state = [entry.values() for entry in optimizer.state.values()]
+    return [t.detach().numpy() for t in [*params, *chain.from_iterable(state)]]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
+        ("Adam", {"amsgrad": True}),
+        ("AdamW", {"maximize": True}),
+        ("NAdam", {}),
+        ("RAdam", {}),
+        ("Adamax", {}),
+        ("Adadelta", {}),
+        ("Adagrad", {}),
+        ("RMSprop", {"momentum": 0.9, "centered": True}),
+        ("ASGD", {"t0": 2}),
+    ],
+)
+def test_native_code_gives_the_bits_of_numpy(name: str, options: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(native, "swept", PATIENCE)
+    runs = [trained(name, options, fused, monkeypatch) for fused in (True, False)]
+    for a, b in zip(*runs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_native_code_is_not_given_arrays_of_different_lengths(monkeypatch: Any) -> None:
+    monkeypatch.setattr(native, "swept", PATIENCE)
+    w = rl.zeros(WORTH, requires_grad=True)
+    w.grad = rl.ones(WORTH)
+    optimizer = rl.optim.SGD([w], lr=0.1, momentum=0.9)
+    optimizer.step()
+    optimizer.state[w]["momentum_buffer"] = rl.ones(WORTH - 1)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        optimizer.step()
+
+
+def test_native_code_waits_until_it_is_worth_loading() -> None:
+    waiting, formula = Native(), (((np.sqrt, 0),), 1, (1,))
+    waiting.load = lambda: lambda *formula: "code"
+    sizes = WORTH - 1, PATIENCE // 2, WORTH - 1, PATIENCE // 2, WORTH, WORTH - 1
+    found = [waiting.wanted(formula, size, np.dtype(float)) for size in sizes]
+    assert found == [None, None, None, "code", "code", None]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from rushlight import dtypes
 from rushlight.autograd.modes import enter_quietly, local
@@ -544,15 +545,18 @@ class Trace:
         """Two captured tensors over the same memory, one of them written to, are too much."""
         arrays = [(c, a) for a, s in self.by_array.values() if (c := self.by_symbol.get(s))]
         arrays += self.arguments
-        for capture, _ in effects.written:
-            own = [a for c, a in arrays if c is capture]
-            for a in own:
-                for c, b in arrays:
-                    if c is not capture and np.may_share_memory(a, b):
-                        raise TraceError(
-                            "a tensor that the function writes to shares memory with another one "
-                            "that it uses; pass one of them as a view made inside the function"
-                        )
+        written = {id(capture) for capture, _ in effects.written}
+        places = sorted([(*byte_bounds(a), id(c)) for c, a in arrays if a.size])
+        open_ends: list[tuple[int, int]] = []  # of those that began before
+        for begin, end, capture in places:
+            open_ends = [(e, c) for e, c in open_ends if e > begin]
+            others = {c for _, c in open_ends} - {capture}
+            if others and not written.isdisjoint({*others, capture}):
+                raise TraceError(
+                    "a tensor that the function writes to shares memory with another one that it "
+                    "uses; pass one of them as a view made inside the function"
+                )
+            open_ends.append((end, capture))
 
     def name(self, capture: Capture, position: int) -> str:
         if capture.generator is not None:

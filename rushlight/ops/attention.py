@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,8 +27,7 @@ class Attention(Fused):
     differentiable = (0,)
 
     def check(self, q: Tensor, k: Tensor, v: Tensor, bias: Any, noise: Any, scale: float) -> Any:
-        count = math.prod(q.shape[:-1]) * k.shape[-2]
-        keep = count <= KEPT and local.state.grad and any_tracked((q, k, v, bias))
+        keep = is_short(q, k) and local.state.grad and any_tracked((q, k, v, bias))
         return (q, k, v, bias, noise), {"scale": scale, "keep": keep}
 
     def eager(self, q, k, v, bias, noise, *, scale, keep):
@@ -51,7 +50,12 @@ class Attention(Fused):
         return (weights if noise is None else weights * noise) @ v
 
 
-attention = registry["attention"]
+attention = cast(Attention, registry["attention"])
+
+
+def is_short(q: Tensor, k: Tensor) -> bool:
+    """Whether all weights may be in memory at once."""
+    return math.prod(q.shape[:-1]) * k.shape[-2] <= KEPT
 
 
 def check_operands(query: Any, key: Any, value: Any) -> None:
@@ -210,7 +214,11 @@ def scaled_dot_product_attention(
     elif bias is not None and q.shape[:-2] != batch:
         q = q.expand(*batch, *q.shape[-2:])
     factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1] or 1)
-    y = attention.apply(*attention.check(q, k, v, bias, noise, factor))[0]
+    operands, attrs = attention.check(q, k, v, bias, noise, factor)
+    if local.state.trace is not None and is_short(q, k) and q._array.dtype not in dtypes.HALF:
+        y = attention.formula(*operands, **attrs)  # whose loops join those around it
+    else:
+        y = attention.apply(operands, attrs)[0]
     return y if batch else y.squeeze(0)
 
 

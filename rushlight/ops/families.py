@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -93,17 +94,37 @@ class Pointwise(Op, abstract=True):
     def infer(self, arrays: Sequence[ndarray], attrs: Mapping[str, Any]) -> Any:
         """Of a trace: the shape is the broadcast one; the dtype comes of trying single elements."""
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        kinds = tuple([a.dtype for a in arrays])
+        if attrs:
+            kind = self.result_kind(kinds, attrs)
+        else:
+            key = (kinds, dtypes.get_default_dtype())
+            kind = self.tried.get(key)
+            if kind is None:
+                kind = self.tried[key] = self.result_kind(kinds, attrs)
+        if kind is NotImplemented:
+            return kind
+        if isinstance(kind, tuple):
+            return tuple([np.empty(shape, part) for part in kind])
+        like = [a for a in arrays if a.shape == shape]
+        return np.empty_like(like[0], kind) if like else np.empty(shape, kind)
+
+    @functools.cached_property
+    def tried(self) -> dict[Any, Any]:
+        """The dtypes of results, by those of operands, as far as they were asked for."""
+        return {}
+
+    def result_kind(self, kinds: Sequence[np.dtype], attrs: Mapping[str, Any]) -> Any:
+        """The dtype of the result, or of each of several."""
         try:
-            y = local.state.run(self.compute, [np.ones((), a.dtype) for a in arrays], attrs)
+            y = local.state.run(self.compute, [np.ones((), kind) for kind in kinds], attrs)
         except NotImplementedError:
             raise
         except Exception:
             return NotImplemented
         if isinstance(y, tuple):
-            return tuple([np.empty(shape, np.asarray(part).dtype) for part in y])
-        kind = np.asarray(y).dtype
-        like = [a for a in arrays if a.shape == shape]
-        return np.empty_like(like[0], kind) if like else np.empty(shape, kind)
+            return tuple([np.asarray(part).dtype for part in y])
+        return np.asarray(y).dtype
 
 
 class Elementwise(Pointwise, abstract=True):

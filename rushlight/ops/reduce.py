@@ -66,7 +66,7 @@ class Fold(Op, abstract=True):
 
 
 def folded_type(op: Op, x: np.ndarray, attrs: Any) -> Any:
-    """An array like ``x`` folded: the dtype comes of trying a single element."""
+    """An array (or several) like ``x`` folded: the dtype comes of trying a single element."""
     if not x.size:
         return NotImplemented
     y = local.state.run(op.compute, [np.ones([1] * x.ndim, x.dtype)], attrs)
@@ -74,6 +74,8 @@ def folded_type(op: Op, x: np.ndarray, attrs: Any) -> Any:
     shape = [1 if i in dims else n for i, n in enumerate(x.shape)]
     if not attrs["keepdim"]:
         shape = [n for i, n in enumerate(x.shape) if i not in dims]
+    if isinstance(y, tuple):
+        return tuple([np.empty(shape, np.asarray(part).dtype) for part in y])
     return np.empty(shape, np.asarray(y).dtype)
 
 

@@ -12,7 +12,14 @@ from rushlight import dtypes
 from rushlight.kernels.summation import add_up, add_up_squares
 from rushlight.ops.base import Op, composite, need_tensor, ops
 from rushlight.ops.elements import folded_dims, reduced, wide
-from rushlight.ops.reduce import Dims, fold_attributes, in_float32, restored, terms
+from rushlight.ops.reduce import (
+    Dims,
+    fold_attributes,
+    folded_type,
+    in_float32,
+    restored,
+    terms,
+)
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -71,6 +78,9 @@ class Spread(Op, abstract=True):
 
     def folded(self, attrs, shape):
         return folded_dims(len(shape), attrs["dim"])
+
+    def infer(self, arrays, attrs):
+        return folded_type(self, arrays[0], attrs)
 
 
 def moments(x: np.ndarray, dim: Any, keepdim: bool, correction: float) -> tuple[Any, Any]:

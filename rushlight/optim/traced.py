@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rushlight import dtypes
@@ -35,6 +36,7 @@ def trace_step(optimizer: Optimizer) -> None:
         parameters = [p for p in group["params"] if p.grad is not None]
         trace.reached.update(map(id, parameters))
         trace_group(trace, optimizer, i, parameters)
+    condition(lambda: census(optimizer.state.values()))
 
 
 def trace_group(
@@ -63,7 +65,6 @@ def trace_group(
             shared[values] = {k: state[k].to(dtypes.float64, copy=True) for k in scalars}
         same[values].append(state)
         trace_update(trace, optimizer, p, state, shared[values], hyper)
-    condition(lambda: census([optimizer.state.get(p, {}) for p in parameters]))
     condition(lambda: [agree(states, optimizer.scalars) for states in same.values()])
 
 
@@ -98,9 +99,9 @@ def agree(states: Sequence[State], scalars: Sequence[str]) -> bool:
     return all([len({float(s[k]._array) for s in states}) == 1 for k in names])
 
 
-def census(entries: Iterable[State]) -> list[dict[str, int]]:
+def census(entries: Iterable[State]) -> list[int]:
     """Which objects are in these dicts."""
-    return [{k: id(v) for k, v in entry.items()} for entry in entries]
+    return list(map(id, chain.from_iterable(map(dict.values, entries))))
 
 
 def condition(question: Callable[[], Any]) -> None:

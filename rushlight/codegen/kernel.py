@@ -127,7 +127,7 @@ def make_kernel(
         outputs=tuple(stored),
         errors=tuple({v.data: None for v in values if v.op == "checked"}),
         count=count,
-        chunk=chunk_of(count, work),
+        chunk=chunk_of(count, work, LINE if lone else 1),
         window=window,
     )
 
@@ -135,15 +135,17 @@ def make_kernel(
 CHUNK = 32768
 """Elements that are worth a thread's while."""
 
+LINE = 64  # elements that fill lines of the cache, and lanes, whatever their kind
 
-def chunk_of(count: int, work: int) -> int:
+
+def chunk_of(count: int, work: int, least: int = 1) -> int:
     """How many parts of a kernel make one chunk, by shape alone: chunks of about one size.
 
-    Those of many small parts end with a cache line.
+    Those of many small parts, and of lanes, end with a cache line.
     """
-    chunks = -(-count // max(1, CHUNK // max(1, work)))
-    chunk = -(-count // chunks)
-    return min(count, -(-chunk // 64) * 64) if chunk >= 64 else chunk
+    chunks = -(-count // max(least, CHUNK // max(1, work)))
+    chunk = max(least, -(-count // chunks))
+    return min(count, -(-chunk // LINE) * LINE) if chunk >= LINE else chunk
 
 
 def show_buffer(buffer: Buffer) -> str:

@@ -193,7 +193,8 @@ class Nest:
                 for v in walk(new.roots, folds):
                     if v.op in MATH and b.free(v) - rows == set(columns):
                         buffer = Buffer(v.kind, shape, local=True)
-                        kept[v] = b.load(buffer, v.kind, [place, *lanes])
+                        across = lanes if vector in b.free(v) else []
+                        kept[v] = b.load(buffer, v.kind, [place, *across])
         used = {v for stage in results for v in walk(stage.roots, folds)}
         kept = {v: load for v, load in kept.items() if load in used}
         for number, stage in enumerate(results):

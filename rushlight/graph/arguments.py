@@ -14,7 +14,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.graph.watches import Fields, Items, Pairs, Watch
 from rushlight.symbol import Symbol, TraceError
-from rushlight.tensor import LEAF, Tensor
+from rushlight.tensor import LEAF, VIEW, Tensor
 
 SHOWN = (slice, complex, np.generic)  # told apart by their texts: 0.0 is not -0.0
 PLAIN = (int, str, bytes, type(None), dtypes.dtype, type(...), np.dtype, range, *SHOWN)
@@ -27,11 +27,12 @@ class Arguments:
     values of Python's numbers and strings, the identity of other objects.
     """
 
-    __slots__ = ("args", "floats", "key", "kwargs", "lifted", "objects", "tensors")
+    __slots__ = ("args", "floats", "key", "kwargs", "lifted", "objects", "places", "tensors")
 
     def __init__(self, args: Any, kwargs: Any) -> None:
         self.args, self.kwargs = args, kwargs
         self.tensors: list[Tensor] = []
+        self.places: dict[int, int] = {}  # of tensors among them, by identity
         self.lifted: list[float] = []  # floats that are numbers of the run
         self.floats: dict[int, float] = {}  # the others, by position
         self.objects: list[Any] = []
@@ -42,56 +43,54 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], lifted: set[int]) -> 
     """The arguments with their key; floats at the positions ``lifted`` are not part of it."""
     found = Arguments(args, kwargs)
     parts: list[Any] = []
-    seen: dict[int, int] = {}
-    counter = [0]
-
-    def visit(x: Any) -> None:
-        kind = type(x)
-        if isinstance(x, Tensor):
-            place = seen.setdefault(id(x), len(found.tensors))
-            if place < len(found.tensors):
-                parts.append((Tensor, place))
-                return
-            found.tensors.append(x)
-            a = x._array
-            leaf = x._history is None or x._history is LEAF
-            contiguous = a.flags.c_contiguous
-            parts.append((kind, a.shape, a.dtype, x.requires_grad, leaf, contiguous))
-        elif isinstance(x, float):
-            position = counter[0]
-            counter[0] += 1
-            if position in lifted:
-                found.lifted.append(x)
-                parts.append(float)
-            else:
-                found.floats[position] = x
-                parts.append((float, repr(x)))
-        elif isinstance(x, (tuple, list)):
-            parts.append((kind, len(x)))
-            for item in x:
-                visit(item)
-        elif isinstance(x, dict):
-            parts.append((kind, tuple(x)))
-            for item in x.values():
-                visit(item)
-        elif isinstance(x, PLAIN):
-            parts.append((kind, repr(x) if isinstance(x, SHOWN) else x))
-        elif is_record(x):
-            parts.append(kind)
-            for _, item in fields_of(x):
-                visit(item)
-        else:
-            parts.append((kind, id(x)))
-            found.objects.append(x)
-
-    visit(args)
+    for x in args:
+        visit(x, found, parts, lifted)
     for name in kwargs:
         parts.append(name)
-        visit(kwargs[name])
+        visit(kwargs[name], found, parts, lifted)
     state = local.state
-    modes = (state.grad, state.inference, dtypes.get_default_dtype())
-    found.key = (modes, tuple(parts))
+    found.key = (state.grad, state.inference, dtypes.get_default_dtype(), *parts)
     return found
+
+
+def visit(x: Any, found: Arguments, parts: list[Any], lifted: set[int]) -> None:
+    """Adds what is in one argument to ``found``, and to the ``parts`` of the key."""
+    kind = type(x)
+    if isinstance(x, Tensor):
+        place = found.places.setdefault(id(x), len(found.tensors))
+        if place < len(found.tensors):
+            parts.append((Tensor, place))
+            return
+        found.tensors.append(x)
+        a, history = x._array, x._history
+        wanted = x.requires_grad if history is VIEW else history is not None
+        leaf = history is None or history is LEAF
+        parts.append((kind, a.shape, a.dtype, wanted, leaf, a.flags.c_contiguous))
+    elif isinstance(x, float):
+        position = len(found.lifted) + len(found.floats)
+        if position in lifted:
+            found.lifted.append(x)
+            parts.append(float)
+        else:
+            found.floats[position] = x
+            parts.append((float, repr(x)))
+    elif isinstance(x, (tuple, list)):
+        parts.append((kind, len(x)))
+        for item in x:
+            visit(item, found, parts, lifted)
+    elif isinstance(x, dict):
+        parts.append((kind, tuple(x)))
+        for item in x.values():
+            visit(item, found, parts, lifted)
+    elif isinstance(x, PLAIN):
+        parts.append((kind, repr(x) if isinstance(x, SHOWN) else x))
+    elif is_record(x):
+        parts.append(kind)
+        for _, item in fields_of(x):
+            visit(item, found, parts, lifted)
+    else:
+        parts.append((kind, id(x)))
+        found.objects.append(x)
 
 
 def is_record(x: Any) -> bool:

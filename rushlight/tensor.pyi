@@ -1349,5 +1349,7 @@ def install(**attributes: Any) -> None:
     """Gives Tensor these methods and properties: how later modules add to it."""
 def wrap(array: Any) -> Tensor:
     """A tensor over ``array``, sharing its memory; NumPy scalars become 0-d arrays."""
+def twin(t: Tensor) -> Tensor:
+    """A second tensor over the elements of ``t``; a trace knows them as those of ``t``."""
 def literal(array: np.ndarray) -> Tensor:
     """A tensor over elements that nothing else knows of: inside a trace, a constant."""

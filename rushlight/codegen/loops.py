@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
+from rushlight.codegen.cuts import pieces
 from rushlight.codegen.kernel import Kernel, Store
 from rushlight.codegen.pull import Pull, linear, unravel
 from rushlight.codegen.schedule import Nest
@@ -49,10 +50,10 @@ def lower(group: Group, late: Collection[Node] = ()) -> list[Kernel]:
             return scanned(pull, node)
     kernels = []
     memory = [pull.buffer(node) for node in late]
-    for nest in pulled(pull, group):
-        nest.split()
-        nest.collapse()
-        kernels += nest.kernels(memory)
+    for piece in [piece for nest in pulled(pull, group) for piece in pieces(nest)]:
+        piece.split()
+        piece.collapse()
+        kernels += piece.kernels(memory)
     return kernels
 
 

@@ -127,6 +127,11 @@ class Memory(Elements):
     def load_apart(self, address: str, kind: str, lanes: int, step: int, align: int) -> str:
         """Lanes that are a number of elements apart."""
         t, total = vector(kind, lanes), "poison"
+        if step == -1:
+            first = self.let(f"getelementptr {kind}, ptr {address}, i64 {1 - lanes}")
+            x = self.let(f"load {t}, ptr {first}, align {align}")
+            order = ", ".join([f"i32 {n}" for n in reversed(range(lanes))])
+            return self.let(f"shufflevector {t} {x}, {t} poison, <{lanes} x i32> <{order}>")
         for lane in range(lanes):
             place = self.let(f"getelementptr {kind}, ptr {address}, i64 {lane * step}")
             x = self.let(f"load {kind}, ptr {place}, align {align}")

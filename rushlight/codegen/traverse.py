@@ -66,6 +66,8 @@ def rebuild(b: Builder, v: Value, args: tuple[Value, ...]) -> Value:
                 return b.checked(args[0], args[1], v.data)
             case _ if op in RELATIONS or op in ("add", "sub", "mul", "min", "max"):
                 return b.binary(op, *args)
+    if op in ("and", "or"):
+        return b.binary(op, *args)
     if op == "where":
         return b.within(args[0], args[1]) if v.data == "within" else b.where(*args)
     return b.make(op, v.kind, args, v.data)

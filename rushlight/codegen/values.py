@@ -245,6 +245,9 @@ class Builder:
                 known = self.compare("le" if op == "min" else "ge", x, y)
                 if known is not None:
                     return x if known else y
+        if x.kind == BOOL and op in ("and", "or") and "constant" in (x.op, y.op):
+            sure, other = (x, y) if x.op == "constant" else (y, x)
+            return other if bool(sure.data) == (op == "and") else sure
         return self.make(op, BOOL if op in RELATIONS else x.kind, (x, y))
 
     def min(self, a: Any, b: Any) -> Value:

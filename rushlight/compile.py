@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 import warnings
 import weakref
 from collections import OrderedDict
@@ -20,10 +19,8 @@ from rushlight.config import config
 from rushlight.graph.arguments import Arguments, flatten
 from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
-from rushlight.runtime.specialization import Specialization, specialize
+from rushlight.runtime.specialization import Specialization, specialize, tracing
 from rushlight.symbol import TraceError
-
-_tracing = threading.RLock()
 
 
 def compile(
@@ -101,7 +98,7 @@ class Compiled:
             captured = made.bind(arguments)
             if captured is not None:
                 return made.run(arguments, captured)
-        return self.specialized(arguments, args, kwargs)
+        return self.specialized(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: the instance is the first argument."""
@@ -114,13 +111,16 @@ class Compiled:
             return self.name
         return Compiled, (self.function, self.fullgraph)
 
-    def specialized(self, arguments: Arguments, args: Any, kwargs: Any) -> Any:
+    def specialized(self, args: Any, kwargs: Any) -> Any:
         """Makes a program for these arguments, and runs it."""
-        arguments = self.with_changing_floats(arguments, args, kwargs)
         try:
-            with _tracing:
-                made = specialize(self.function, arguments, self.lifted)
-                self.count(arguments.key, made)
+            with tracing:
+                arguments = self.with_changing_floats(args, kwargs)
+                made = self.made_meanwhile(arguments)
+                if made is None:
+                    made = specialize(self.function, arguments, self.lifted)
+                    self.count(arguments.key, made)
+                    self.remember(arguments.key, made)
         except TraceError as error:
             if self.fullgraph:
                 raise
@@ -131,8 +131,14 @@ class Compiled:
                 stacklevel=3,
             )
             return self.function(*args, **kwargs)
-        self.remember(arguments.key, made)
         return made.run(arguments, made.captured(arguments.tensors))
+
+    def made_meanwhile(self, arguments: Arguments) -> Specialization | None:
+        """The program that another thread has made while this one waited."""
+        for made in self.known.get(arguments.key, ()):
+            if made.bind(arguments) is not None:
+                return made
+        return None
 
     def count(self, key: Any, made: Specialization) -> None:
         """An error if something around the function changes at every call."""
@@ -144,8 +150,9 @@ class Compiled:
                 f"what it depends on changes again and again ({why or 'see config.recompiles'})"
             )
 
-    def with_changing_floats(self, arguments: Arguments, args: Any, kwargs: Any) -> Arguments:
+    def with_changing_floats(self, args: Any, kwargs: Any) -> Arguments:
         """Floats that differ from those of an earlier call become numbers of the run."""
+        arguments = flatten(args, kwargs, self.lifted)
         changed = {
             i
             for i, x in arguments.floats.items()
@@ -153,7 +160,7 @@ class Compiled:
         } - self.lifted
         if not changed:
             return arguments
-        self.lifted |= changed
+        self.lifted = self.lifted | changed
         return flatten(args, kwargs, self.lifted)
 
     def remember(self, key: Any, made: Specialization) -> None:
@@ -178,7 +185,7 @@ class Compiled:
 
     def graph(self, *args: Any, **kwargs: Any) -> Any:
         """The graph of a call with these arguments, which is not made."""
-        with _tracing:
+        with tracing:
             arguments = flatten(args, kwargs, self.lifted)
             return specialize(self.function, arguments, self.lifted, only_graph=True)
 
@@ -191,7 +198,7 @@ class Compiled:
         >>> [(step.kind, step.what) for step in report.steps]
         [('kernel', 'exp, sum')]
         """
-        with _tracing:
+        with tracing:
             arguments = flatten(args, kwargs, self.lifted)
             return explain(self.name, self.function, arguments, self.lifted)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -34,6 +36,13 @@ from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 
 ndarray = np.ndarray
+tracing = threading.RLock()
+"""Held while a function is traced: its arguments and gradients are symbols for that time."""
+
+if sys.platform != "win32":  # a process is forked between two traces, not in the middle of one
+    os.register_at_fork(
+        before=tracing.acquire, after_in_parent=tracing.release, after_in_child=tracing.release
+    )
 
 
 def specialize(
@@ -286,6 +295,9 @@ class Specialization:
         """Calls the program, and does what the function would have done to the outside."""
         tensors = arguments.tensors
         inputs = [t._array for t in tensors]
+        if Symbol in map(type, inputs):  # another thread traces with one of them
+            with tracing:
+                inputs = [t._array for t in tensors]
         if self.joint:
             wanted = [self.find(place, tensors) for place in self.wanted]
             call = Call(self, inputs, captured)

@@ -120,18 +120,33 @@ class Executable:
     def __init__(self, graph: Graph) -> None:
         self.source = graph
         self.seconds: dict[str, float] = {}  # what each phase of compiling took
-        begin = time.perf_counter()
         cache, key = Cache(folder()), files.key(graph, target().vector_bytes)
-        kept = cache.get(key)
-        self.was_kept = kept is not None  # whether the program was on disk
-        if kept is not None:
-            self.program, code = files.decode(kept)
-            self.seconds["read"] = time.perf_counter() - begin
-        else:
+        self.was_kept = self.read(cache.get(key))  # whether the program was on disk
+        if not self.was_kept:
             code = self.compile()
             cache.put(key, files.encode(self.program, code))
+            self.bind(code)
+
+    def read(self, entry: bytes | None) -> bool:
+        """Takes the program that an entry of the cache holds, if there is one and it makes sense.
+
+        Contents that nobody has damaged can be false all the same; what they break is not known.
+        """
+        begin = time.perf_counter()
+        if entry is None:
+            return False
+        try:
+            self.program, code = files.decode(entry)
+            self.bind(code)
+        except Exception:
+            return False
+        self.seconds["read"] = time.perf_counter() - begin
+        return True
+
+    def bind(self, code: bytes) -> None:
+        """Loads the object code, and finds all kernels in it."""
         self.library = load([code]) if code else None
-        self.idle: list[Binding] = []
+        self.idle = [Binding(self)]
 
     def compile(self) -> bytes:
         """Makes the program; the result is its object code."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 import subprocess
 import sys
 import textwrap
 from collections import namedtuple
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -760,5 +762,6 @@ def test_a_program_written_for_torch_compiles_its_functions(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(SCRIPT))
     command = [sys.executable, "-m", "rushlight", "run", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    variables = {**os.environ, "PYTHONPATH": str(Path(rl.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=variables)
     assert done.stdout == "done\n", done.stderr

@@ -298,7 +298,7 @@ def lanes_of(kernel: Kernel, vector_bytes: int) -> int:
     unroll = 4 if weight <= 25 else 2 if weight <= 120 else 1
     if kernel.rows == (kernel.vector,) and not any([stage.loops for stage in kernel.stages]):
         return lanes * unroll  # whatever the size: kernels of different sizes are one
-    size = kernel.vector.size
+    size = kernel.vector.size if kernel.window is None else kernel.window.chunk
     while unroll > 1 and size % (lanes * unroll) and size < 8 * lanes * unroll:
         unroll //= 2
     while lanes > 2 and lanes // 2 >= size:

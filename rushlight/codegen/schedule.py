@@ -17,6 +17,7 @@ LOCAL_BYTES = 32768  # of a row that is kept between stages: what a first-level 
 PARALLEL = 65536  # elements beyond which a few long rows are cut in parts
 LONG = 16384  # elements of a part
 PARTS = 64  # at most
+TILE = 16  # elements of a row that are gathered from as many lines before the next row is
 LANES = 16  # elements that one turn of a vectorised loop may take
 
 
@@ -221,11 +222,26 @@ class Nest:
         work, window = self.cost(), None
         if vector is not None and vector in self.rows and len(self.rows) > 1:
             outer = math.prod([n.size for n in self.rows if n is not vector])
+            across = self.across(vector)
             if outer < PARTS and outer * vector.size > PARALLEL:
                 window = Window(Loop("part", -(-vector.size // LONG)), vector, LONG)
+            elif across is not None and vector.size >= 2 * TILE:
+                window = Window(Loop("part", -(-vector.size // TILE)), vector, TILE)
+                self.rows.remove(across)
+                self.rows.append(across)
+            if window is not None:
                 self.rows.insert(0, window.part)
             work *= window.chunk if window else vector.size
         return [make_kernel(self.b, self.rows, self.stages(vector, late), vector, work, window)]
+
+    def across(self, vector: Loop) -> Loop | None:
+        """The loop whose neighbours lie beside each other where those of the vector are apart."""
+        for place, stored in self.accesses():
+            if not stored and step(place, vector, self.b) not in (0, 1):
+                for loop in self.rows:
+                    if step(place, loop, self.b) == 1:
+                        return loop
+        return None
 
     def sweep(self) -> Kernel:
         """The kernel of an ordered nest whose vectorised rows are gone through in each column."""

@@ -9,7 +9,7 @@ from rushlight.codegen import llvm
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.loops import lower
 from rushlight.graph.ir import Node
-from tests.codegen.kernels import Graph
+from tests.codegen.kernels import Graph, check
 
 random = np.random.default_rng(0)
 
@@ -160,3 +160,14 @@ def test_rows_of_a_scatter_are_vectorised() -> None:
     assert start.count == 240
     assert shape_of(write) == ([], [[50, 24]], 24)
     assert len(write.errors) == 1
+
+
+@pytest.mark.parametrize("shape", [(70, 45), (33, 5, 40), (64, 64)], ids=str)
+def test_a_transposed_copy_goes_through_whole_lines(shape: tuple[int, ...]) -> None:
+    g = Graph()
+    y = g("permute", g.input(floats(*shape)), dims=tuple(range(len(shape)))[::-1])
+    kernel = one(g, y)
+    assert kernel.window is not None
+    assert kernel.rows[0] is kernel.window.part
+    assert kernel.rows[-2].size == shape[-1]  # whose neighbours are in the same line
+    check(g, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
@@ -22,7 +23,9 @@ class State:
     its warnings. Kernels are plain NumPy: they never call ops, so ``run`` never nests.
     """
 
-    __slots__ = ("anomaly", "anomaly_check", "backward", "grad", "inference", "run", "trace")
+    __slots__ = (
+        "anomaly", "anomaly_check", "backward", "grad", "held", "inference", "run", "trace",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.grad = True
@@ -31,6 +34,7 @@ class State:
         self.anomaly_check = True
         self.backward: Any = None  # the backward pass that is running
         self.trace: Any = None  # the trace that writes a graph, see graph/trace.py
+        self.held = False  # whether a trace of this thread holds the hottest context
         self.run = quiet_context().run
 
 
@@ -45,8 +49,31 @@ run_quietly = quiet_context().run
 """``State.run`` without looking up the thread, for the hottest calls: it raises ``RuntimeError``
 if another thread is just inside it, and the caller then takes its own thread's ``run``."""
 
-enter_quietly = run_quietly
-"""A trace holds the hottest context for itself: every op then takes its detour, and sees it."""
+
+def enter_quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Holds the hottest context for a trace: every op then takes its detour, and sees the trace.
+
+    A kernel of another thread may just be inside: this waits until it is done.
+    """
+    state = local.state
+    if state.held:
+        return function(*args, **kwargs)
+
+    def inside() -> Any:
+        state.held = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            state.held, entered[0] = False, True
+
+    entered = [False]
+    while True:
+        try:
+            return run_quietly(inside)
+        except RuntimeError:
+            if entered[0]:
+                raise
+            time.sleep(1e-5)
 
 
 class Local(threading.local):

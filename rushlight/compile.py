@@ -87,13 +87,15 @@ class Compiled:
         self.lifted: set[int] = set()  # positions of floats that were seen to change
         self.floats: dict[int, float] = {}
         self.made: dict[Any, int] = {}  # how often programs were made for a key
-        self.refused: str = ""  # why it runs in dynamic mode
+        self.refused: dict[Any, str] = {}  # arguments of these kinds run in dynamic mode, and why
         self.crowded = False  # whether programs were dropped
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.refused or local.state.trace is not None or config.disable_compile:
+        if local.state.trace is not None or config.disable_compile:
             return self.function(*args, **kwargs)
         arguments = flatten(args, kwargs, self.lifted)
+        if self.refused and arguments.key in self.refused:
+            return self.function(*args, **kwargs)
         for made in self.known.get(arguments.key, ()):
             captured = made.bind(arguments)
             if captured is not None:
@@ -124,12 +126,13 @@ class Compiled:
         except TraceError as error:
             if self.fullgraph:
                 raise
-            self.refused = str(error)
-            warnings.warn(
-                f"{self.name} runs in dynamic mode: {error} "
-                "(compile(..., fullgraph=True) makes this an error.)",
-                stacklevel=3,
-            )
+            self.refused[flatten(args, kwargs, self.lifted).key] = str(error)
+            if len(self.refused) == 1:
+                warnings.warn(
+                    f"{self.name} runs in dynamic mode: {error} "
+                    "(compile(..., fullgraph=True) makes this an error.)",
+                    stacklevel=3,
+                )
             return self.function(*args, **kwargs)
         return made.run(arguments, made.captured(arguments.tensors))
 
@@ -236,11 +239,14 @@ class CompiledModule(Module):
         self.__dict__["_compiled"] = Compiled(module, fullgraph)
         self.__dict__["training"] = module.training
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self(*args, **kwargs)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):  # hooks of its own
+            self.__dict__[name] = value
+        else:
+            setattr(self._orig_mod, name, value)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call runs; see :meth:`Compiled.explain`."""

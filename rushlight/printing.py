@@ -208,8 +208,8 @@ def tensor_repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 def tensor_format(self: Tensor, format_spec: str) -> str:
     """``f"{loss:.3f}"``: a 0-d tensor formats as its number."""
-    if self._array.ndim == 0 and type(self) is Tensor and type(self._array) is not Symbol:
-        return format(self._array.item(), format_spec)
+    if self._array.ndim == 0 and type(self) is Tensor:
+        return format(self.item(), format_spec)
     return object.__format__(self, format_spec)
 
 

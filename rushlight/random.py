@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rushlight import generator as streams
+from rushlight.autograd.modes import local as modes
 from rushlight.device import device, require
 from rushlight.errors import kind
+from rushlight.symbol import refuse_in_trace
 from rushlight.tensor import Tensor, wrap
 
 
@@ -28,13 +30,24 @@ class Generator(streams.Generator):
 
     def get_state(self) -> Tensor:  # type: ignore[override]
         """The position in the stream, as a tensor of bytes that PyTorch reads too."""
-        return wrap(super().get_state())
+        trace = modes.state.trace
+        return wrap(super().get_state() if trace is None else trace.random_state(self))
 
     def set_state(self, new_state: Tensor) -> Generator:  # type: ignore[override]
         """Continues from a position that :meth:`get_state` gave, here or in PyTorch."""
         if not isinstance(new_state, Tensor):
             raise TypeError(f"expected a rushlight.ByteTensor, but got {kind(new_state)}")
-        super().set_state(new_state._array)
+        trace = modes.state.trace
+        if trace is None:
+            super().set_state(new_state._array)
+        else:
+            trace.set_random_state(self, new_state._array)
+        return self
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Starts the stream of ``seed``."""
+        refuse_in_trace("Generator.manual_seed()")
+        super().manual_seed(seed)
         return self
 
     def clone_state(self) -> Generator:
@@ -101,6 +114,7 @@ def whole_seed(seed: Any) -> int:
 
 def seed() -> int:
     """Starts the default generator anew from a seed nobody can foresee, and returns that seed."""
+    refuse_in_trace("seed()")
     return local.generator.seed()
 
 

@@ -11,7 +11,16 @@ from rushlight.errors import user_line
 
 
 class TraceError(RuntimeError):
-    """Something that a graph cannot hold; the message names the line and the cure."""
+    """Something that a graph cannot hold; the message names the line and the cure.
+
+    The trace remembers it: whoever catches it inside the function cannot go on as if it worked.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        trace = local.state.trace
+        if trace is not None and trace.refusal is None:
+            trace.refusal = self
 
 
 def refuse_in_trace(what: str) -> None:

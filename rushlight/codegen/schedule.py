@@ -289,7 +289,7 @@ class Nest:
             if len(fold.args) == 2:
                 best = Fold(fold.data.how.removeprefix("arg"), fold.data.loops)
                 values = [b.make("fold", fold.args[0].kind, fold.args[:1], best), fold]
-            buffers = [Buffer(v.kind, shape) for v in values]
+            buffers = [Buffer("i64" if v.kind == INDEX else v.kind, shape) for v in values]
             stores += [Store(m, place, v) for m, v in zip(buffers, values, strict=True)]
             loads = tuple([b.load(m, m.kind, (place,)) for m in buffers])
             results[fold] = b.make("fold", fold.kind, loads, Fold(fold.data.how, (part,)))

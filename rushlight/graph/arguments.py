@@ -65,7 +65,10 @@ def visit(x: Any, found: Arguments, parts: list[Any], lifted: set[int]) -> None:
         a, history = x._array, x._history
         wanted = x.requires_grad if history is VIEW else history is not None
         leaf = history is None or history is LEAF
-        parts.append((kind, a.shape, a.dtype, wanted, leaf, a.flags.c_contiguous))
+        layout = a.flags.c_contiguous or a.strides
+        parts.append((kind, a.shape, a.dtype, wanted, leaf, layout))
+        if x._hooks or x._accumulate_hooks:
+            parts.append((*(x._hooks or {}).values(), *(x._accumulate_hooks or {}).values()))
     elif isinstance(x, float):
         position = len(found.lifted) + len(found.floats)
         if position in lifted:

@@ -9,10 +9,11 @@ an attribute of that name is read anywhere in the code that was reached.
 from __future__ import annotations
 
 import functools
+import random
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -45,10 +46,12 @@ from rushlight.graph.watches import (
     Watch,
     attribute,
 )
+from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 DEPTH = 4  # of containers in containers and objects in objects
-SMALL = 4096  # elements of a NumPy array; a larger one is known by its identity alone
+SMALL = 1 << 20  # elements of a NumPy array that are compared at each call
+STREAMS = (Iterator, np.random.Generator, np.random.RandomState, random.Random)
 LEAVES = 1000  # elements of containers altogether; of those beyond, only the number is compared
 CELL = ("cell_contents",)
 DEFAULTS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -214,8 +217,17 @@ class Reach:
             case dict():
                 self.contain(Pairs, value, path, depth)
             case np.ndarray():
-                if value.size <= SMALL and not value.dtype.hasobject:
-                    self.others.append(Elements(value, path))
+                if value.size > SMALL or value.dtype.hasobject:
+                    raise TraceError(
+                        f"{path} is a NumPy array of {value.size} elements: too many to compare "
+                        "at each call. Make it a tensor, whose elements a program reads anew."
+                    )
+                self.others.append(Elements(value, path))
+            case _ if isinstance(value, STREAMS):
+                raise TraceError(
+                    f"{path} is a {type(value).__name__}, which gives another value each time: "
+                    "draw with rl.rand and the like, or take the value outside and pass it in."
+                )
             case _:
                 self.visit_object(value, path, depth)
 

@@ -22,6 +22,7 @@ from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
 from rushlight.errors import user_place
 from rushlight.generator import Generator
+from rushlight.graph.guards import Guards
 from rushlight.graph.host import host
 from rushlight.graph.ir import (
     CAPTURED,
@@ -70,6 +71,7 @@ class Stream:
 
     capture: Capture
     node: Node
+    latest: Node  # after the draws so far; another one is a state that was set back
     before: np.ndarray
     fresh: bool
 
@@ -117,6 +119,8 @@ class Trace:
         self.values: dict[Node, Any] = {}  # elements, as far as they are known
         self.modules = Paths()
         self.effects = Effects()
+        self.refusal: TraceError | None = None  # what the graph cannot hold
+        self.guards: list[Guards] = []  # of hooks
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Runs ``function`` with its ops handed to this trace; then restores what it changed."""
@@ -203,22 +207,48 @@ class Trace:
         self, op: Op, nodes: Any, templates: Any, attrs: dict[str, Any], generator: Generator
     ) -> Any:
         """A random op: it takes the generator's state and gives the next one."""
+        stream = self.stream(generator)
+        y = self.infer(op, nodes, templates, attrs)
+        several = y if isinstance(y, tuple) else (y,)
+        kinds = (*[type_of(part) for part in several], STATE)
+        where = list(self.streams).index(generator)
+        self.check_stream(stream)
+        node = Node(op, (stream.node, *nodes), {**attrs, "generator": where}, kinds, self.source())
+        stream.node = stream.latest = item(node, len(several))
+        symbols = [Symbol(self, item(node, i), part) for i, part in enumerate(several)]
+        return tuple(symbols) if isinstance(y, tuple) else symbols[0]
+
+    def check_stream(self, stream: Stream) -> None:
+        """Draws follow each other: a program has no place for a state of earlier."""
+        if stream.node is not stream.latest:
+            raise TraceError(
+                f"the random generator is set back at {self.place()}, so that numbers would be "
+                "drawn twice, which a graph cannot do"
+            )
+
+    def random_state(self, generator: Generator) -> Symbol:
+        """The state of a generator, as a value of the graph."""
+        return Symbol(self, self.stream(generator).node, np.empty(STATE.shape, np.uint8))
+
+    def set_random_state(self, generator: Generator, state: Any) -> None:
+        """The next numbers come from this state, which must be one of this very call."""
+        if not isinstance(state, Symbol):
+            raise TraceError(
+                f"the state of a random generator is set at {self.place()} to one of outside: "
+                "set it outside the compiled function"
+            )
+        self.stream(generator).node = self.current(state)
+
+    def stream(self, generator: Generator) -> Stream:
         stream = self.streams.get(generator)
         if stream is None:
             node = Node(CAPTURED, (), {}, STATE)
             capture = Capture(node, None, generator=generator)
             self.captures.append(capture)
             before, fresh = Generator.get_state(generator), generator.is_fresh
-            stream = self.streams[generator] = Stream(capture, node, before, fresh)
+            stream = self.streams[generator] = Stream(capture, node, node, before, fresh)
             self.values[node] = before
-        y = self.infer(op, nodes, templates, attrs)
-        several = y if isinstance(y, tuple) else (y,)
-        kinds = (*[type_of(part) for part in several], STATE)
-        where = list(self.streams).index(generator)
-        node = Node(op, (stream.node, *nodes), {**attrs, "generator": where}, kinds, self.source())
-        stream.node = item(node, len(several))
-        symbols = [Symbol(self, item(node, i), part) for i, part in enumerate(several)]
-        return tuple(symbols) if isinstance(y, tuple) else symbols[0]
+        return stream
 
     def elementwise(self, op: Elementwise, operands: Sequence[Any]) -> list[Any]:
         """The operands of an elementwise op as symbols of the one dtype it computes in."""
@@ -280,8 +310,16 @@ class Trace:
         self.captures.append(capture)
         self.by_symbol[symbol] = capture
         self.modules.note(t)
+        self.watch_hooks(t)
         self.detach(t)
         return symbol
+
+    def watch_hooks(self, t: Tensor) -> None:
+        """Hooks of a tensor of outside are part of what the graph depends on."""
+        if t._history is not None:
+            self.decide(lambda: hooks_of(t), hooks_of(t))
+            for hook in hooks_of(t):
+                self.guards.append(Guards(hook))
 
     def detach(self, t: Tensor) -> None:
         """What made a tensor of outside stays outside: here it is a leaf."""
@@ -294,6 +332,7 @@ class Trace:
 
     def input(self, t: Tensor) -> Tensor:
         """Makes ``t`` an argument of the graph; its elements cannot be read from now on."""
+        self.watch_hooks(t)
         array = t._array
         node = Node(INPUT, (), {}, type_of(array))
         symbol = Symbol(self, node, array)
@@ -449,6 +488,14 @@ class Trace:
             return None
         return capture.tensor if t._history in (None, VIEW) else None
 
+    def refuse_reshaping(self, t: Tensor, name: str) -> None:
+        """A tensor of outside keeps its shape and strides; one made inside may change."""
+        if not isinstance(t._array, Symbol) or t._array in self.by_symbol:
+            raise TraceError(
+                f"{name} at {self.place()} changes the shape of a tensor of outside, which a graph "
+                "cannot do: use the op without the underscore"
+            )
+
     def rebind(self, t: Tensor, value: Tensor) -> None:
         """``t.data = value``: t has other memory from now on, which here is a write."""
         if value._array.shape != t._array.shape or value._array.dtype != t._array.dtype:
@@ -524,7 +571,9 @@ class Trace:
                     )
                 found.written.append((capture, symbol.node))
         for stream in self.streams.values():
-            found.written.append((stream.capture, stream.node))
+            self.check_stream(stream)
+            if stream.node is not stream.capture.node:
+                found.written.append((stream.capture, stream.node))
         for t, before in self.kept.values():
             g = t._grad
             if g is not before.get("_grad"):
@@ -589,6 +638,11 @@ def chain(symbol: Symbol) -> Any:
 def zeros_like(template: Any) -> Any:
     """Zeros to try an op on."""
     return None if template is None else np.zeros(template.shape, template.dtype)
+
+
+def hooks_of(t: Tensor) -> tuple[Any, ...]:
+    """The functions of the user's that backward calls when it reaches ``t``."""
+    return (*(t._hooks or {}).values(), *(t._accumulate_hooks or {}).values())
 
 
 def memory_key(array: np.ndarray) -> Any:

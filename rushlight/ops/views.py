@@ -138,6 +138,8 @@ def changes_metadata(name: str) -> None:
                 "a leaf Variable that requires grad is being used in an in-place operation. "
                 f"[{name}_]"
             )
+        if local.state.trace is not None:
+            local.state.trace.refuse_reshaping(self, f"{name}_")
         known = self._history is not None or self._counter is not None
         before = new(Tensor)
         before.__dict__.update(self.__dict__)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.modes import quiet_context
+from rushlight.config import config
 from rushlight.graph.ir import Graph
 from rushlight.passes import pipeline
 from rushlight.passes.order import Plan
@@ -121,7 +122,8 @@ class Executable:
         self.source = graph
         self.seconds: dict[str, float] = {}  # what each phase of compiling took
         cache, key = Cache(folder()), files.key(graph, target().vector_bytes)
-        self.was_kept = self.read(cache.get(key))  # whether the program was on disk
+        entry = None if config.dump else cache.get(key)  # passes that print must run
+        self.was_kept = self.read(entry)  # whether the program was on disk
         if not self.was_kept:
             code = self.compile()
             cache.put(key, files.encode(self.program, code))

@@ -56,10 +56,7 @@ def specialize(
     begin = time.perf_counter()
     traced, draws = Traced(trace, arguments), Draws()
     try:
-        trace.call(traced.follow, function, cell, lifted)
-        changes = guards.changes()
-        for change in changes:
-            traced.take(change)
+        trace.call(traced.follow, function, cell, lifted, guards)
         for change in traced.changed_arguments():
             raise changed_state(change)
         if draws.happened():
@@ -69,12 +66,13 @@ def specialize(
             )
         made = traced.finish()
     finally:
-        guards.restore(guards.changes())
+        for each in (guards, *trace.guards):
+            each.restore(each.changes())
         for change in traced.changed_arguments():
             change.put(change.before)
         draws.undo()
         trace.restore()
-    guards.release(changes)
+    guards.release([change for change in traced.changes if isinstance(change.before, Tensor)])
     if only_graph:
         return made
     seconds = time.perf_counter() - begin
@@ -104,9 +102,12 @@ class Traced:
         self.gradients: list[Tensor] = []
         self.unused: list[bool] = []
         self.changes: list[Change] = []  # entries of Python's that become new tensors
+        self.hidden: list[int] = []  # which of the results they are
         self.given: list[Watch] = []  # containers among the arguments
 
-    def follow(self, function: Callable[..., Any], cell: Cell, lifted: set[int]) -> None:
+    def follow(
+        self, function: Callable[..., Any], cell: Cell, lifted: set[int], guards: Guards
+    ) -> None:
         """Runs the function on symbols; then, if its result has a history, backward."""
         trace = self.trace
         count = len(cell.values)
@@ -120,6 +121,10 @@ class Traced:
         result = function(*args, **kwargs)
         tensors, self.rebuild = leaves(result)
         self.collect(tensors)
+        for change in [c for g in (guards, *trace.guards) for c in g.changes()]:
+            self.take(change)
+        if trace.refusal is not None:
+            raise trace.refusal
         if local.state.grad:
             self.differentiate()
 
@@ -147,9 +152,10 @@ class Traced:
     def differentiate(self) -> None:
         """Adds the gradients of the result for tangents that a later backward brings."""
         trace = self.trace
-        roots = [i for i, t in enumerate(self.results) if edge(t) is not None]
-        found = reachable([edge(self.results[i]) for i in roots])
-        if not roots or found is None:
+        below = {i: reachable(edge(t)) for i, t in enumerate(self.results) if edge(t) is not None}
+        roots = [i for i, leaves in below.items() if leaves is not None]
+        found = list({id(t): t for i in roots for t in below[i] or ()}.values())
+        if not roots or not found:
             return
         self.roots, self.wanted = roots, found
         tangents = []
@@ -169,7 +175,10 @@ class Traced:
         appended = before is MISSING and isinstance(change.watch, Items)
         if isinstance(after, Tensor) and isinstance(after._array, Symbol) and not appended:
             self.changes.append(change)
+            self.hidden.append(len(self.results))
+            self.results.append(after)
             if not isinstance(before, Tensor) or self.trace.move(before, change):
+                self.trace.decide(functools.partial(is_tensor, change), isinstance(before, Tensor))
                 return
         raise changed_state(change)
 
@@ -178,8 +187,12 @@ class Traced:
         return [change for watch in self.given for change in watch.changes()]
 
     def finish(self) -> Graph:
-        new = [change.after for change in self.changes]
-        return self.trace.finish([*self.results, *self.gradients, *new])
+        return self.trace.finish([*self.results, *self.gradients])
+
+
+def is_tensor(change: Change) -> bool:
+    """Whether the entry that a function writes holds a tensor now."""
+    return isinstance(change.watch.read().get(change.key), Tensor)
 
 
 def changed_state(change: Change) -> TraceError:
@@ -189,11 +202,11 @@ def changed_state(change: Change) -> TraceError:
     )
 
 
-def reachable(edges: Sequence[Any]) -> list[Tensor] | None:
-    """The leaves below ``edges``; None if a part of the graph was used up by a backward."""
+def reachable(start: Any) -> list[Tensor] | None:
+    """The leaves below an edge; None if a part of the graph was used up by a backward."""
     found: dict[int, Tensor] = {}
     seen: set[Any] = set()
-    stack = list(edges)
+    stack = [start]
     while stack:
         e = stack.pop()
         if isinstance(e, Tensor):
@@ -219,13 +232,16 @@ class Specialization:
         self.returned, self.rebuild = traced.returned, traced.rebuild
         self.captures = trace.captures
         self.decided = trace.decided
+        self.hooks = trace.guards
         self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
         self.grads_read = [(self.place(t), g is None) for t, g in trace.grads_read.values()]
         reached = trace.reached | guards.tensors()
         self.same = [(i, t) for i, t in enumerate(traced.arguments.tensors) if id(t) in reached]
         self.gradients = trace.effects.gradients
         self.assigned = [functools.partial(operator.setitem, e, k) for e, k, _ in trace.assigned]
-        self.changes = [change.put for change in traced.changes]
+        self.changes = [
+            (change.put, place) for change, place in zip(traced.changes, traced.hidden, strict=True)
+        ]
         self.written = [self.owner(c) for c, _ in trace.effects.written if c.generator is None]
         self.count = len(traced.results)
         self.roots, self.unused = traced.roots, traced.unused
@@ -243,6 +259,12 @@ class Specialization:
             parts = split(graph, ahead, tangents, graph.outputs[self.count : end])
             places = {node: i for i, node in enumerate(graph.inputs)}
             self.kept = [places.get(node) for node in parts.saved]
+            used = set(ir.walk(parts.backward.roots))
+            self.needed = [
+                place
+                for capture, place in self.sources
+                if capture.node in used and isinstance(capture.tensor, Tensor) and not capture.grad
+            ] + [place for place in self.kept if place is not None]
             self.forward, self.backward = Executable(parts.forward), Executable(parts.backward)
         else:
             self.forward = Executable(graph)
@@ -279,7 +301,7 @@ class Specialization:
         for place, empty in self.grads_read:
             if (self.find(place, tensors)._grad is None) is not empty:
                 return None
-        if not self.guards.hold():
+        if not self.guards.hold() or not all([g.hold() for g in self.hooks]):
             return None
         for question, answer in self.decided:
             if question() != answer:
@@ -308,7 +330,11 @@ class Specialization:
             arrays = self.forward.run(inputs, captured)
             outputs = [wrap(a) for a in arrays[: self.count]]
             arrays = arrays[self.count :]
+        for put, place in self.changes:
+            put(outputs[place])
         self.leave(arrays, tensors)
+        if self.joint:
+            call.remember(tensors)
         return self.rebuild([self.result(r, outputs, tensors) for r in self.returned])
 
     def result(self, how: Any, outputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> Tensor:
@@ -329,7 +355,7 @@ class Specialization:
     def read(self, capture: Capture, place: Any, tensors: Sequence[Tensor]) -> Any:
         """One captured value."""
         if capture.entry is not None:
-            return capture.entry()._array
+            return capture.entry()._array  # which `decided` knows to be a tensor
         if capture.tensor is not None:
             t: Any = self.find(place, tensors)
             return t._grad._array if capture.grad else t._array
@@ -346,8 +372,6 @@ class Specialization:
             written: Any = self.find(place, tensors)
             counter(written._grad if of_gradient else written).value += 1
         rest = iter(arrays)
-        for put in self.changes:
-            put(wrap(next(rest)))
         for t, node in self.gradients:
             target = self.find(self.place(t), tensors)
             target._grad = None if node is None else wrap(next(rest))
@@ -370,6 +394,7 @@ class Call:
         self.made, self.inputs, self.captured = made, inputs, captured
         self.rest: list[ndarray] = []
         self.kept: list[Any] = []
+        self.versions: list[tuple[Tensor, Any, int]] = []
 
     def run(self) -> list[Tensor]:
         return self.take(self.made.forward.run(self.inputs, self.captured))
@@ -382,6 +407,21 @@ class Call:
         self.kept = [next(saved) if place is None else self.inputs[place] for place in made.kept]
         self.rest = arrays[made.count : end]
         return [wrap(a) for a in arrays[: made.count]]
+
+    def remember(self, tensors: Sequence[Tensor]) -> None:
+        """Notes the versions of the tensors that backward will read."""
+        found = [self.made.find(place, tensors) for place in self.made.needed]
+        self.versions = [(t, counter(t), counter(t).value) for t in found]
+
+    def check(self) -> None:
+        """An error if one of them was written to since."""
+        for t, written, expected in self.versions:
+            if written.value != expected:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an "
+                    f"inplace operation: [{t.dtype.name} {list(t.shape)}], needed by a compiled "
+                    f"function, is at version {written.value}; expected version {expected} instead."
+                )
 
     def recorded(self, wanted: Sequence[Tensor], tangents: Sequence[Tensor]) -> Any:
         """Gradients that can be differentiated again: of the graph, run op by op."""
@@ -435,6 +475,7 @@ class Differentiable(Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         call, made = ctx.call, ctx.call.made
         wanted = ctx.saved_tensors  # which checks that nothing was written to since
+        call.check()
         if local.state.grad:
             return (None, *call.recorded(wanted, [grads[i] for i in made.roots]))
         tangents = [grads[i]._array for i in made.roots]

@@ -269,7 +269,7 @@ def test_functions_without_source_generators_and_nested_code(monkeypatch):
 
         yield from (x * inner() for _ in range(2))
 
-    guards = Guards(generator, [generator(1)])
+    guards = Guards(generator)
     intact(guards)
     monkeypatch.setitem(globals(), "SCALE", 3)
     broken(guards, "global 'SCALE' was 2, is 3")

@@ -1,4 +1,4 @@
-"""Nothing that a function reads or changes around it is missed: each case was once silently wrong."""
+"""Nothing that a function reads or changes around it is missed: all were silently wrong once."""
 
 from __future__ import annotations
 

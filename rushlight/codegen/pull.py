@@ -10,8 +10,8 @@ from typing import Any
 from rushlight import dtypes
 from rushlight.codegen.traverse import Free, substitute, walk
 from rushlight.codegen.values import FLOATS, INDEX, UNSIGNED, Builder, Fold, Loop, Source, Value
-from rushlight.graph.attributes import DTYPES
-from rushlight.graph.ir import CONSTANT, ITEM, LONG, Node
+from rushlight.graph.attributes import DTYPES, LONG
+from rushlight.graph.ir import CONSTANT, ITEM, Node
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -16,6 +16,12 @@ from rushlight.kernels.windows import Geometry
 from rushlight.ops.base import Op, registry
 
 DTYPES = {kind.name: kind for kind in dtypes.ALL}
+SHORT = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
+    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
+    "uint64": "u64", "bool": "b1", "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+LONG = {short: name for name, short in SHORT.items()}
 RECORDS: dict[str, Any] = {record.__name__: record for record in (Geometry, Map, Window)}
 
 

@@ -20,15 +20,8 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.generator import Generator
-from rushlight.graph.attributes import literal
+from rushlight.graph.attributes import SHORT, literal
 from rushlight.ops.base import Op
-
-SHORT = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
-    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "bool": "b1", "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
-LONG = {short: name for name, short in SHORT.items()}
 
 
 @dataclass(frozen=True, slots=True)

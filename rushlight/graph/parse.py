@@ -6,17 +6,8 @@ import ast
 import re
 from collections.abc import Mapping
 
-from rushlight.graph.attributes import DTYPES, arguments, parse_literal
-from rushlight.graph.ir import (
-    CAPTURED,
-    INPUT,
-    LONG,
-    STRUCTURES,
-    Graph,
-    Node,
-    Source,
-    TensorType,
-)
+from rushlight.graph.attributes import DTYPES, LONG, arguments, parse_literal
+from rushlight.graph.ir import CAPTURED, INPUT, STRUCTURES, Graph, Node, Source, TensorType
 from rushlight.ops.base import registry
 
 LINE = re.compile(r"\s*%(\d+): (.*?) = ([\w.]+)\((.*)\)(?:\s+# (.*))?$")

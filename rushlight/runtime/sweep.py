@@ -19,7 +19,7 @@ from rushlight.codegen.llvm import function, module
 from rushlight.codegen.pull import Buffer, Columns
 from rushlight.codegen.schedule import Nest
 from rushlight.codegen.values import INDEX
-from rushlight.graph.ir import SHORT
+from rushlight.graph.attributes import SHORT
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.executable import STEP, driver
 from rushlight.runtime.jit import load, target

@@ -121,7 +121,7 @@ class Compiled:
                 made = self.made_meanwhile(arguments)
                 if made is None:
                     made = specialize(self.function, arguments, self.lifted)
-                    self.count(arguments.key, made)
+                    self.count(arguments.key)
                     self.remember(arguments.key, made)
         except TraceError as error:
             if self.fullgraph:
@@ -143,7 +143,7 @@ class Compiled:
                 return made
         return None
 
-    def count(self, key: Any, made: Specialization) -> None:
+    def count(self, key: Any) -> None:
         """An error if something around the function changes at every call."""
         self.made[key] = self.made.get(key, 0) + 1
         if self.made[key] > config.recompiles:

@@ -31,7 +31,7 @@ class Generator(streams.Generator):
     def get_state(self) -> Tensor:  # type: ignore[override]
         """The position in the stream, as a tensor of bytes that PyTorch reads too."""
         trace = modes.state.trace
-        return wrap(super().get_state() if trace is None else trace.random_state(self))
+        return wrap(super().get_state() if trace is None else trace.random.state(self))
 
     def set_state(self, new_state: Tensor) -> Generator:  # type: ignore[override]
         """Continues from a position that :meth:`get_state` gave, here or in PyTorch."""
@@ -41,7 +41,7 @@ class Generator(streams.Generator):
         if trace is None:
             super().set_state(new_state._array)
         else:
-            trace.set_random_state(self, new_state._array)
+            trace.random.set_state(self, new_state._array)
         return self
 
     def manual_seed(self, seed: int) -> Generator:

@@ -112,6 +112,7 @@ def serve(
     with suppress(EOFError, OSError):
         failure = None
         try:
+            # What comes through this pipe was written by the program that started the process.
             worker = Worker(plan or pickle.loads(connection.recv_bytes()), number, streams)
         except Exception as error:
             failure = Failure.of(error, name)

@@ -39,14 +39,12 @@ from rushlight.graph.ir import (
     walk,
 )
 from rushlight.graph.modules import Paths
+from rushlight.graph.streams import Streams
 from rushlight.ops.base import Op, registry
 from rushlight.ops.elementwise import common_dtype, mismatch
 from rushlight.ops.families import Elementwise, number
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import LEAF, VIEW, Tensor
-
-STATE = TensorType((Generator().get_state().size,), dtypes.uint8)
-"""The type of a random generator's state in a graph."""
 
 
 @dataclass(slots=True)
@@ -63,17 +61,6 @@ class Capture:
     entry: Callable[[], Tensor] | None = None  # where the program keeps the tensor of the moment
     number: Callable[[], float] | None = None  # a number of the host program
     generator: Generator | None = None
-
-
-@dataclass(slots=True)
-class Stream:
-    """A generator that is drawn from: its state in the graph, and what to restore."""
-
-    capture: Capture
-    node: Node
-    latest: Node  # after the draws so far; another one is a state that was set back
-    before: np.ndarray
-    fresh: bool
 
 
 @dataclass(slots=True)
@@ -104,7 +91,7 @@ class Trace:
         self.by_array: dict[int, tuple[np.ndarray, Symbol]] = {}
         self.by_memory: dict[Any, Symbol] = {}
         self.by_symbol: dict[Symbol, Capture] = {}
-        self.streams: dict[Generator, Stream] = {}
+        self.random = Streams(self)
         self.kept: dict[int, tuple[Tensor, dict[str, Any]]] = {}
         self.counters: dict[Any, tuple[int, Any]] = {}
         self.grads_of: dict[int, Tensor] = {}  # gradient tensors that were there before, by id
@@ -153,7 +140,9 @@ class Trace:
         attrs = {name: self.attribute(value) for name, value in attrs.items()}
         generator = attrs.get("generator")
         if isinstance(generator, Generator):
-            return self.draw(op, nodes, templates, attrs, generator)
+            self.random.of(generator)  # whose state is kept before anything is tried
+            y = self.infer(op, nodes, templates, attrs)
+            return self.random.draw(op, nodes, y, attrs, generator)
         y = self.infer(op, nodes, templates, attrs)
         return self.symbols(op, nodes, attrs, y)
 
@@ -202,53 +191,6 @@ class Trace:
         if not isinstance(y, tuple):
             return Symbol(self, node, y)
         return tuple([Symbol(self, item(node, i), part) for i, part in enumerate(y)])
-
-    def draw(
-        self, op: Op, nodes: Any, templates: Any, attrs: dict[str, Any], generator: Generator
-    ) -> Any:
-        """A random op: it takes the generator's state and gives the next one."""
-        stream = self.stream(generator)
-        y = self.infer(op, nodes, templates, attrs)
-        several = y if isinstance(y, tuple) else (y,)
-        kinds = (*[type_of(part) for part in several], STATE)
-        where = list(self.streams).index(generator)
-        self.check_stream(stream)
-        node = Node(op, (stream.node, *nodes), {**attrs, "generator": where}, kinds, self.source())
-        stream.node = stream.latest = item(node, len(several))
-        symbols = [Symbol(self, item(node, i), part) for i, part in enumerate(several)]
-        return tuple(symbols) if isinstance(y, tuple) else symbols[0]
-
-    def check_stream(self, stream: Stream) -> None:
-        """Draws follow each other: a program has no place for a state of earlier."""
-        if stream.node is not stream.latest:
-            raise TraceError(
-                f"the random generator is set back at {self.place()}, so that numbers would be "
-                "drawn twice, which a graph cannot do"
-            )
-
-    def random_state(self, generator: Generator) -> Symbol:
-        """The state of a generator, as a value of the graph."""
-        return Symbol(self, self.stream(generator).node, np.empty(STATE.shape, np.uint8))
-
-    def set_random_state(self, generator: Generator, state: Any) -> None:
-        """The next numbers come from this state, which must be one of this very call."""
-        if not isinstance(state, Symbol):
-            raise TraceError(
-                f"the state of a random generator is set at {self.place()} to one of outside: "
-                "set it outside the compiled function"
-            )
-        self.stream(generator).node = self.current(state)
-
-    def stream(self, generator: Generator) -> Stream:
-        stream = self.streams.get(generator)
-        if stream is None:
-            node = Node(CAPTURED, (), {}, STATE)
-            capture = Capture(node, None, generator=generator)
-            self.captures.append(capture)
-            before, fresh = Generator.get_state(generator), generator.is_fresh
-            stream = self.streams[generator] = Stream(capture, node, node, before, fresh)
-            self.values[node] = before
-        return stream
 
     def elementwise(self, op: Elementwise, operands: Sequence[Any]) -> list[Any]:
         """The operands of an elementwise op as symbols of the one dtype it computes in."""
@@ -313,6 +255,11 @@ class Trace:
         self.watch_hooks(t)
         self.detach(t)
         return symbol
+
+    def capture_generator(self, node: Node, generator: Generator, state: np.ndarray) -> None:
+        """A generator's state, which ``node`` stands for."""
+        self.captures.append(Capture(node, None, generator=generator))
+        self.values[node] = state
 
     def watch_hooks(self, t: Tensor) -> None:
         """Hooks of a tensor of outside are part of what the graph depends on."""
@@ -570,10 +517,10 @@ class Trace:
                         "(out of no_grad): return the new value instead"
                     )
                 found.written.append((capture, symbol.node))
-        for stream in self.streams.values():
-            self.check_stream(stream)
-            if stream.node is not stream.capture.node:
-                found.written.append((stream.capture, stream.node))
+        states = self.random.ends()
+        for capture in self.captures:
+            if capture.node in states:
+                found.written.append((capture, states[capture.node]))
         for t, before in self.kept.values():
             g = t._grad
             if g is not before.get("_grad"):
@@ -587,8 +534,7 @@ class Trace:
             t.__dict__.update(before)
         for counter, (value, site) in self.counters.items():
             counter.value, counter.site = value, site
-        for generator, stream in self.streams.items():
-            Generator.set_state(generator, stream.before)
+        self.random.restore()
 
     def check_overlap(self, effects: Effects) -> None:
         """Two captured tensors over the same memory, one of them written to, are too much."""

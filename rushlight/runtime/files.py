@@ -86,7 +86,7 @@ def restore(entry: list[Any]) -> Any:
     name, attrs, operands, results, generator, origin = parts
     seen = tuple([None if o is None else operand(*o) for o in operands])
     values = parse_literal(attrs)
-    return CallStep(registry[name], values, seen, tuple(results), generator, None, origin)
+    return CallStep(registry[name], values, seen, tuple(results), generator, origin)
 
 
 def operand(slot: int, views: list[Any]) -> Operand:

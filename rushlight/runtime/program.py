@@ -66,7 +66,6 @@ class CallStep(NamedTuple):
     operands: tuple[Operand | None, ...]
     results: tuple[int | None, ...]
     generator: int | None
-    source: Any
     origin: int
 
 
@@ -242,7 +241,7 @@ class Assembly:
             results = tuple([None if n is None else self.slot_of.get(n) for n in items])
         else:
             results = (self.slot_of[node],)
-        return CallStep(node.op, node.attrs, operands, results, generator, node.source, origin)
+        return CallStep(node.op, node.attrs, operands, results, generator, origin)
 
     def operand(self, node: Node) -> Operand:
         views = []

@@ -60,7 +60,7 @@ class Run:
             return results
 
         self.graph = trace.finish(trace.call(run))
-        self.random = bool(trace.streams)
+        self.random = bool(trace.random.known)
         self.known: dict[Any, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
         self.captures = trace.captures
 

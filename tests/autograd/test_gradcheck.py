@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "detached": (lambda x: x.detach() * 2, "Numerical gradient .* expected to be zero"),
     "random": (
-        custom(lambda x: x * 2, lambda g, x: g * (2 + 1e-6 * rl.rand(3))),
+        custom(lambda x: x * 2, lambda g, x: g * (2 + 1e-6 * rl.rand(3, dtype=rl.float64))),
         "Backward is not reentrant",
     ),
 }

@@ -1,0 +1,81 @@
+"""The text of native functions that read their sizes from a table while they run.
+
+Such a function has the form of a kernel, ``void @NAME(ptr %buffers, i64 %begin, i64 %end)``. One of
+its buffers is a table of 64-bit integers: a head of named fields, then the lists they point to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from rushlight.codegen.blocks import Blocks
+from rushlight.codegen.instructions import TYPES, width
+
+
+def table(
+    fields: Sequence[str], numbers: Mapping[str, int], lists: Mapping[str, object]
+) -> np.ndarray:
+    """The table of these numbers and lists, in the order of ``fields``.
+
+    >>> table(("count", "items"), {"count": 2}, {"items": [7, 8]}).tolist()
+    [2, 2, 7, 8]
+    """
+    place, head, tail = len(fields), [], []
+    for name in fields:
+        if name in numbers:
+            head.append(numbers[name])
+            continue
+        tail.append(np.ravel(np.asarray(lists[name], np.int64)))
+        head.append(place)
+        place += tail[-1].size
+    return np.concatenate([np.array(head, np.int64), *tail])
+
+
+class NativeText(Blocks):
+    """Writes one function."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.scalar, self.bytes = kind, TYPES[kind], width(kind)
+
+    def function(self, name: str) -> str:
+        """All that was written, as a function."""
+        head = f"define void @{name}(ptr %buffers, i64 %begin, i64 %end) {{"
+        own = "\n".join([head, "entry:", *self.frames[0].lines, "ret void", "}"])
+        return "\n\n".join([*sorted(self.declared.values()), own])
+
+    def buffer(self, number: int) -> str:
+        """An address of the table of buffers."""
+        place = self.let(f"getelementptr ptr, ptr %buffers, i64 {number}")
+        return self.let(f"load ptr, ptr {place}, align 8")
+
+    def fields(self, table: str, names: Sequence[str], lists: int) -> dict[str, str]:
+        """The head of a table; the last fields are ``lists``."""
+        head = {name: self.entry(table, n) for n, name in enumerate(names)}
+        return head | {name: self.offset(table, head[name]) for name in names[len(names) - lists :]}
+
+    def entry(self, table: str, number: int | str) -> str:
+        place = self.let(f"getelementptr i64, ptr {table}, i64 {number}")
+        return self.let(f"load i64, ptr {place}, align 8")
+
+    def offset(self, table: str, number: int | str) -> str:
+        return self.let(f"getelementptr i64, ptr {table}, i64 {number}")
+
+    def element(self, base: str, offset: str) -> str:
+        return self.let(f"getelementptr {self.scalar}, ptr {base}, i64 {offset}")
+
+    def least(self, x: str, y: str) -> str:
+        return self.call("llvm.smin.i64", "i64", [("i64", x), ("i64", y)])
+
+    def choose(self, condition: str, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """One of two bodies."""
+        there, other, done = self.fresh("yes"), self.fresh("no"), self.fresh("done")
+        self.write(f"br i1 {condition}, label %{there}, label %{other}")
+        for label, body in ((there, yes), (other, no)):
+            inner, _ = self.inside(label, 0, lambda body=body: body() or [])
+            outer = self.frames[-1]
+            outer.lines.extend([f"{label}:", *inner.lines, f"br label %{done}"])
+        self.write(f"{done}:")
+        self.frames[-1].label = done

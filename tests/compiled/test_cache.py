@@ -16,7 +16,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.runtime import files
-from rushlight.runtime.cache import HEADER, Cache, encode
+from rushlight.runtime.store import HEADER, Cache, encode
 
 X = rl.arange(12.0).view(3, 4)
 

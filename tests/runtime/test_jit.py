@@ -12,6 +12,7 @@ import pytest
 
 from rushlight.config import config
 from rushlight.runtime import jit
+from rushlight.runtime.host import WIDTHS
 
 ADD = "define i64 @add(i64 %a, i64 %b) { %c = add i64 %a, %b ret i64 %c }"
 
@@ -101,7 +102,7 @@ def test_many_threads_compile_load_and_free() -> None:
 
 def test_vector_width_is_the_machines_or_the_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jit.target().vector_bytes in (16, 32)
-    for width in jit.WIDTHS:
+    for width in WIDTHS:
         monkeypatch.setattr(config, "vector_bytes", width)
         assert jit.target().vector_bytes == width
     monkeypatch.setattr(config, "vector_bytes", 24)

@@ -1,7 +1,9 @@
-"""What pytest collects, the comparisons with PyTorch and their counts, the names in examples."""
+"""What pytest collects, what every test starts from, the counts of comparisons with PyTorch."""
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def names_in_examples(doctest_namespace: dict[str, object]) -> None:
     doctest_namespace.update(rl=rushlight, np=numpy)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Native code that other runs, other workers or the user have kept decides no test."""
+    folder = str(tmp_path_factory.mktemp("cache"))
+    rushlight.config.cache_dir = os.environ["RUSHLIGHT_CACHE_DIR"] = folder
+
+
+@pytest.fixture(autouse=True)
+def seeds() -> None:
+    """A test draws the same numbers whatever ran before it."""
+    random.seed(0)
+    numpy.random.seed(0)
+    rushlight.manual_seed(0)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -14,11 +14,9 @@ from rushlight.codegen.traverse import walk
 from rushlight.graph.ir import Node
 from tests.codegen.kernels import Graph, check
 
-random = np.random.default_rng(0)
-
 
 def floats(*shape: int) -> np.ndarray:
-    return random.standard_normal(shape).astype(np.float32)
+    return np.random.standard_normal(shape).astype(np.float32)
 
 
 def conditions(graph: Graph, output: Node) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,14 +32,19 @@ from tests.data_loading.samples import (
     numbers,
     raise_value_error,
 )
+from tests.waiting import wait_until
+
+
+def workers() -> int:
+    """How many threads of loaders there are; threads of others come and go as they like."""
+    return len([t for t in threading.enumerate() if t.name.startswith("DataLoader")])
 
 
 @pytest.fixture(autouse=True)
-def no_thread_is_left(request: pytest.FixtureRequest) -> Any:
-    before = threading.active_count()
+def no_thread_is_left() -> Iterator[None]:
     yield
     gc.collect()
-    assert threading.active_count() == before
+    wait_until(lambda: workers() == 0)
 
 
 def test_workers_know_themselves() -> None:
@@ -153,42 +159,43 @@ def test_no_more_is_loaded_ahead_than_asked_for() -> None:
 
     batches = iter(DataLoader(Watched(), num_workers=2, prefetch_factor=3))
     next(batches)
-    time.sleep(0.05)
+    wait_until(lambda: len(loaded) >= 7)
+    time.sleep(0.05)  # in which one that is too many would come
     assert sorted(loaded) == list(range(7))
 
 
 def test_batches_as_they_come() -> None:
+    another_came = threading.Event()
+
     class FirstIsSlow(Pairs):
         def __getitem__(self, index: int) -> Any:
-            time.sleep(0.2 if index == 0 else 0)
+            assert index != 0 or another_came.wait(60)
             return super().__getitem__(index)
 
-    loader = DataLoader(FirstIsSlow(6), num_workers=2, in_order=False)
-    order = [x[0] for x in numbers(loader)]
+    order = []
+    for _, number in DataLoader(FirstIsSlow(6), num_workers=2, in_order=False):
+        another_came.set()
+        order.append(number.item())
     assert order[0] != 0
     assert sorted(order) == list(range(6))
 
 
 def test_breaking_off_and_errors_leave_nothing_behind() -> None:
-    before = threading.active_count()
     for _ in DataLoader(Slow(), num_workers=2):
         break
-    assert threading.active_count() == before
+    wait_until(lambda: workers() == 0)  # no garbage must be collected for it
     with pytest.raises(ValueError, match="broken sample"):
         list(DataLoader(Pairs(6, 2, raise_value_error), num_workers=2))
-    gc.collect()
-    assert threading.active_count() == before
 
 
 def test_persistent_workers_serve_epoch_after_epoch() -> None:
     loader = DataLoader(Slow(9), batch_size=2, num_workers=2, persistent_workers=True)
-    before = threading.active_count()
     for batch in loader:
         assert batch[1].tolist() == [0, 1]
         break
     del batch
     assert numbers(loader) == numbers(loader) == numbers(DataLoader(Pairs(9), batch_size=2))
-    assert threading.active_count() == before + 2
+    assert workers() == 2
     stream = DataLoader(Count(6), batch_size=2, num_workers=2, persistent_workers=True)
     assert (
         [x.tolist() for x in stream] == [x.tolist() for x in stream] == [[0, 2], [1, 3], [4], [5]]
@@ -197,9 +204,9 @@ def test_persistent_workers_serve_epoch_after_epoch() -> None:
 
 def test_a_hung_worker_is_an_error_after_the_timeout() -> None:
     release = threading.Event()
-    loader = DataLoader(Pairs(4, 1, release.wait), num_workers=1, timeout=0.2)
-    batches = iter(loader)
+    batches = iter(DataLoader(Pairs(4, 1, release.wait), num_workers=1, timeout=60))
     next(batches)
+    batches.loader.timeout = 0.2
     message = "timed out after 0.2 seconds, waiting for worker thread 0 in the batch of items 1"
     with pytest.raises(RuntimeError, match=message):
         next(batches)
@@ -215,7 +222,7 @@ class Sleepy(list):
         time.sleep(0.05)
         return super().__getitem__(index)
 
-batches = iter(DataLoader(Sleepy(range(1000)), num_workers=2))
+batches = iter(DataLoader(Sleepy(range(100_000)), num_workers=2))
 next(batches)
 if "interrupt" in sys.argv:
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -225,11 +232,8 @@ if "interrupt" in sys.argv:
 
 @pytest.mark.parametrize("how", ["exit", "interrupt"])
 def test_a_program_ends_with_its_iterator_alive(how: str) -> None:
-    start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=30
-    )
-    assert time.monotonic() - start < 10
+    command = [sys.executable, "-c", PROGRAM, how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if how == "exit":
         assert (done.returncode, done.stderr) == (0, "")
     else:

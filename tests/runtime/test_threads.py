@@ -17,6 +17,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.runtime import jit, threads
+from tests.waiting import wait_until
 
 # Programs of the form void name(pool, context, chunks, times).
 PROGRAMS = """
@@ -113,10 +114,7 @@ def parked(pool: threads.Pool) -> int:
 
 
 def wait_until_all_sleep(pool: threads.Pool) -> None:
-    end = time.monotonic() + 30
-    while parked(pool) < pool.threads - 1:
-        assert time.monotonic() < end, "the workers do not go to sleep"
-        time.sleep(0.001)
+    wait_until(lambda: parked(pool) == pool.threads - 1)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,8 +63,7 @@ class Matrix:
         return self.step if follows else None
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """One native function to be run over its parts; buffers are named."""
 
     name: str
@@ -116,7 +114,7 @@ def matrix(
 def plan(
     a: Matrix, b: Matrix, target: Matrix, kind: str, registers: Registers, **how: Any
 ) -> Works:
-    """The works of C[m, n] = Σ A[m, k] · B[n, k] for all batches, with buffers a, b and c.
+    """The works of C[m, n] = Σ A[m, k] · B[n, k] for all batches, with buffers a, b and y.
 
     Args:
         a: rows m of the first operand.
@@ -164,7 +162,7 @@ class Planner:
             "rows": m,
             "columns": n,
             "a_step": a.step,
-            "b_step": self.panel if packs else b.even or 1,
+            "b_step": self.panel if packs else b.even,
             "b_panel": self.panel * k if packs else self.panel,
             "accumulate": int(accumulate),
         }
@@ -179,7 +177,7 @@ class Planner:
         }
         step = Work(
             f"contract_{flavour.name}",
-            (first, second, "table", "c"),
+            (first, second, "table", "y"),
             table(FIELDS, numbers, lists),
             parts,
         )
@@ -283,7 +281,3 @@ def text_of(name: str, registers: Registers) -> str:
     if what == "pack":
         return Packing(kind, int(rest[0]), rest[1]).text(registers)
     return Sweep(Flavour(kind, rest[0] == "unit", rest[1] == "packed"), registers).text()
-
-
-def size_of(shape: Sequence[int]) -> int:
-    return prod(shape)

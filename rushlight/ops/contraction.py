@@ -84,6 +84,10 @@ class Product(Op, abstract=True):
         x, y = arrays
         return np.empty((*x.shape[:-1], *y.shape[1:]), x.dtype)
 
+    def subscripts(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, str, str]:
+        rows, columns = "m" * (len(a) - 1), "n" * (len(b) - 1)
+        return f"{rows}k", f"k{columns}", rows + columns
+
     def check(self, input: Tensor, mat2: Tensor) -> Any:
         x, y = input._array, mat2._array
         fits = (x.ndim, y.ndim) == self.ranks and x.shape[-1] == y.shape[0]
@@ -332,6 +336,11 @@ class Bmm(Op):
         x, y = arrays
         batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         return np.empty((*batch, x.shape[-2], y.shape[-1]), x.dtype)
+
+    def subscripts(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, str, str]:
+        batch = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: max(len(a), len(b)) - 2]
+        own = [batch[len(batch) - len(shape) + 2 :] for shape in (a, b)]
+        return f"{own[0]}mk", f"{own[1]}kn", f"{batch}mn"
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return rounded(self.eager, *arrays)

@@ -19,6 +19,7 @@ import numpy as np
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.listing import listing
 from rushlight.codegen.loops import lower
+from rushlight.codegen.tiling import text_of
 from rushlight.errors import PACKAGE
 from rushlight.graph.arguments import Arguments
 from rushlight.graph.ir import ITEM, Node, Source
@@ -27,6 +28,7 @@ from rushlight.runtime.costs import Cost, call_cost, kernel_cost, nbytes
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.measure import measure
 from rushlight.runtime.page import page, step_table
+from rushlight.runtime.natives import registers
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep
 from rushlight.runtime.specialization import Call, Specialization, specialize
 from rushlight.runtime.table import text
@@ -196,7 +198,7 @@ class Reader:
     def steps(self) -> Iterator[Step]:
         for number, step in enumerate(self.executable.program.steps):
             if isinstance(step, KernelStep):
-                about = self.kernel(step)
+                about = self.contraction(step) if step.shared else self.kernel(step)
             else:
                 about = self.call(step) if isinstance(step, CallStep) else self.copy(step)
             seconds = self.times[number]
@@ -222,7 +224,20 @@ class Reader:
             "code": self.executable.kernel_text(step.name),
         }
 
-    def call(self, step: CallStep) -> dict[str, Any]:
+    def contraction(self, step: KernelStep) -> dict[str, Any]:
+        """A step of the contraction engine: packing, which only moves, or the product itself."""
+        about = self.call(step)
+        packs = step.name.startswith("pack")
+        if packs:
+            moved = [
+                self.executable.program.slots[n].nbytes for n in (step.slots[0], step.slots[2])
+            ]
+            about["cost"] = Cost(*moved, 0)
+        what = f"pack for {about['what']}" if packs else about["what"]
+        code = text_of(step.name, registers())
+        return {**about, "kind": "kernel", "what": what, "function": step.name, "code": code}
+
+    def call(self, step: CallStep | KernelStep) -> dict[str, Any]:
         node: Any = self.executable.plan.steps[step.origin].nodes[0]
         first = node.type[0] if isinstance(node.type, tuple) else node.type
         return {

@@ -15,6 +15,10 @@ import numpy as np
 
 from rushlight.codegen.llvm import function, module
 from rushlight.codegen.loops import lower
+from rushlight.codegen.products import Place, place_of
+from rushlight.codegen.tiling import Works
+from rushlight.codegen.works import works_of
+from rushlight.graph.attributes import DTYPES, LONG
 from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
 from rushlight.passes.fuse import Call, Group
 from rushlight.passes.fuse import Step as Planned
@@ -22,6 +26,10 @@ from rushlight.passes.order import Plan
 from rushlight.runtime.arena import Block
 from rushlight.runtime.arena import plan as plan_memory
 from rushlight.runtime.jit import Target
+from rushlight.runtime.natives import registers
+
+
+KINDS = {short: DTYPES[name] for short, name in LONG.items()}
 
 
 class Slot(NamedTuple):
@@ -49,6 +57,7 @@ class KernelStep(NamedTuple):
     chunk: int
     origin: int  # the step of the plan that it comes from
     number: int = 0  # which of the kernels of that step
+    shared: bool = False  # whether the function is one that all programs share
 
 
 class Operand(NamedTuple):
@@ -121,13 +130,18 @@ class Assembly:
         self.last: dict[Node, int] = {}
         self.copies: list[tuple[Node, int]] = []
         self.known: dict[str, str] = {}
+        self.works: dict[int, Works] = {}  # of the steps that are contractions
+        self.space: dict[tuple[int, str], int] = {}  # the slots of memory that they need
         self.leaves()
         self.lives()
         self.outputs()
+        self.contractions()
         self.arena()
         for number, step in enumerate(plan.steps):
             if isinstance(step, Group):
                 self.kernels(step, number)
+            elif number in self.works:
+                self.contract(step.node, number)
             elif not step.alias:
                 self.program.steps.append(self.call(step.node, number))
         for node, target in self.copies:
@@ -199,10 +213,51 @@ class Assembly:
         """Places for all other values, those that are not alive together over each other."""
         nodes = [node for node in self.first if node not in self.slot_of]
         blocks = [Block(max(1, n.type.nbytes), self.first[n], self.last[n]) for n in nodes]
+        spaces = {
+            (number, name): TensorType((size,), KINDS[works.kind])
+            for number, works in self.works.items()
+            for name, size in works.space.items()
+        }
+        blocks += [Block(kind.nbytes, number, number) for (number, _), kind in spaces.items()]
         planned = plan_memory(blocks)
         self.program.arena = planned.size
-        for node, offset in zip(nodes, planned.offsets, strict=True):
-            self.slot_of[node] = self.add("arena", int(offset), node.type)
+        offsets = iter(planned.offsets)
+        for node in nodes:
+            self.slot_of[node] = self.add("arena", int(next(offsets)), node.type)
+        for key, kind in spaces.items():
+            self.space[key] = self.add("arena", int(next(offsets)), kind)
+
+    def contractions(self) -> None:
+        """Which calls the contraction engine takes over, and how."""
+        for number, step in enumerate(self.plan.steps):
+            if isinstance(step, Call) and not step.alias:
+                places = [None if n is None else self.place(n) for n in step.node.inputs]
+                works = works_of(step.node, places, registers())
+                if works is not None:
+                    self.works[number] = works
+
+    def place(self, node: Node) -> Place | None:
+        """Where the elements of an operand are, if they are in memory as a view of it."""
+        memory = np.empty(self.home(node).type.shape, self.home(node).type.dtype.numpy)
+        seen = memory
+        for op, attrs in self.views(node):
+            seen = op.compute([seen], attrs)
+        return place_of(seen, memory) if np.may_share_memory(seen, memory) else None
+
+    def contract(self, node: Node, origin: int) -> None:
+        """The steps of a contraction."""
+        works = self.works[origin]
+        operands = [None if n is None else self.slot_of[self.home(n)] for n in node.inputs]
+        slots: dict[str, Any] = dict(zip("abcd", operands, strict=False))
+        slots["y"] = self.slot_of[node]
+        slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
+        for number, work in enumerate(works.list):
+            kind = TensorType(work.table.shape, KINDS["i64"])
+            slots["table"] = self.add("constant", len(self.program.constants), kind)
+            self.program.constants.append(work.table)
+            used = tuple([slots[name] for name in work.buffers])
+            step = KernelStep(work.name, used, work.parts, work.chunk, origin, number, True)
+            self.program.steps.append(step)
 
     def kernels(self, step: Group, origin: int) -> None:
         """The kernels of a group; equal ones are one function."""
@@ -244,11 +299,15 @@ class Assembly:
         return CallStep(node.op, node.attrs, operands, results, generator, origin)
 
     def operand(self, node: Node) -> Operand:
-        views = []
+        return Operand(self.slot_of[self.home(node)], tuple(self.views(node)))
+
+    def views(self, node: Node) -> list[tuple[Any, Any]]:
+        """How an operand of a call is seen in the memory where it lies."""
+        found = []
         while node in self.aliases:
-            views.append((node.op, node.attrs))
+            found.append((node.op, node.attrs))
             node = node.inputs[0]  # type: ignore[assignment]
-        return Operand(self.slot_of[node], tuple(reversed(views)))
+        return found[::-1]
 
 
 def is_state(node: Node) -> bool:

@@ -1,0 +1,26 @@
+"""Nodes that the contraction engine computes: from ops to works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight.codegen.microkernel import Registers
+from rushlight.codegen.products import Place, product_works
+from rushlight.codegen.pull import strides
+from rushlight.codegen.tiling import Works
+from rushlight.graph.ir import Node
+
+
+def works_of(node: Node, places: Sequence[Place | None], registers: Registers) -> Works | None:
+    """The works of a node whose operands are at ``places``; None if the engine has none for it.
+
+    Buffers are called a, b, c … for the operands and y for the result, which is C-contiguous.
+    """
+    if isinstance(node.type, tuple) or node.op.subscripts is None:
+        return None
+    first, second = places
+    if first is None or second is None or {n.type.dtype for n in node.inputs} != {node.type.dtype}:
+        return None
+    result = Place(node.type.shape, strides(node.type.shape))
+    letters = node.op.subscripts(first.shape, second.shape)
+    return product_works(letters, first, second, result, node.type.kind, registers)

@@ -1,0 +1,33 @@
+"""Native functions that all programs share: they read sizes from tables, whatever the shapes are."""
+
+from __future__ import annotations
+
+import functools
+
+from rushlight.codegen.llvm import module
+from rushlight.codegen.microkernel import Registers
+from rushlight.codegen.tiling import text_of
+from rushlight.runtime.cache import object_code
+from rushlight.runtime.jit import Library, load, target
+
+
+def registers() -> Registers:
+    """What this machine has for tiles."""
+    machine = target()
+    return Registers(machine.vector_bytes, machine.vector_registers, machine.has_fma)
+
+
+@functools.cache
+def library(name: str, available: Registers) -> Library:
+    """The compiled function of that name, alone in its library."""
+    return load([object_code(module([text_of(name, available)]))])
+
+
+def address(name: str) -> int:
+    """Where a shared function is; it is compiled on first use.
+
+    >>> from rushlight.runtime import natives
+    >>> natives.address("pack_f32_16_rows") == natives.address("pack_f32_16_rows")
+    True
+    """
+    return library(name, registers()).address(name)

@@ -6,6 +6,7 @@ What the words become is in :mod:`rushlight.kernels.distributions`.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,10 @@ import numpy as np
 DEFAULT_SEED = 67280421310721
 
 _LENGTH = 624  # words of state
-_FEW = 64  # numbers that NumPy draws as soon as native code
+_FEW = 16  # numbers that NumPy draws as soon as native code
 _PATIENCE = 1 << 20  # numbers that NumPy draws in the time in which native code is loaded
+
+_MAKING = threading.Lock()
 
 # The bytes of PyTorch's own state, by which either library can continue the other's stream.
 _STATE = np.dtype(
@@ -98,7 +101,9 @@ class Generator:
     def twister(self) -> Twister:
         """The engine, made when the first number is asked for: NumPy's takes long to import."""
         if self._twister is None:
-            self._twister = Twister(self._seed)
+            with _MAKING:  # threads that meet here share one
+                if self._twister is None:
+                    self._twister = Twister(self._seed)
         return self._twister
 
     @property

@@ -175,8 +175,8 @@ class Lanes(NDArrayOperatorsMixin):
         name = self.code.select(condition.name, self.kind, self.lanes, self.name, other.name)
         return Lanes(self.code, self.dtype, self.lanes, name)
 
-    def fma(self, factor: Lanes, term: Lanes) -> Lanes:
+    def fma(self, factor: Any, term: Any) -> Lanes:
         """``self * factor + term``, rounded once."""
-        scalar, names = TYPES[self.kind], (self.name, factor.name, term.name)
-        name = self.code.intrinsic("fma", scalar, self.lanes, *names)
+        names = [self.taken(x, self.dtype) for x in (self, factor, term)]
+        name = self.code.intrinsic("fma", TYPES[self.kind], self.lanes, *names)
         return Lanes(self.code, self.dtype, self.lanes, name)

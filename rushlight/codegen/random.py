@@ -3,6 +3,10 @@
 Its state is the one that NumPy's ``MT19937`` keeps: 624 words and the position of the next one. The
 functions take the words that PyTorch takes on the CPU, in the same order, and agree to the last bit
 with :mod:`rushlight.kernels.distributions`, of whose formulas they are made.
+
+A draw is cut into chunks, which several threads may run. The words of a chunk are drawn when its
+turn has come, one chunk after the other; what becomes of them is computed at the same time as that
+of others. So the samples are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -16,13 +20,12 @@ import numpy as np
 from rushlight.codegen.instructions import TYPES
 from rushlight.codegen.lanes import KINDS, LANES, Code, Lanes
 from rushlight.kernels.box_muller import libm_log, normal_pairs
-from rushlight.kernels.multiply_add import multiply_add
 
 LENGTH, DISTANCE = 624, 397  # words of the state, and how far ahead its recurrence reaches
 ONE, TWO, LONG = np.dtype(np.uint32), np.dtype(np.uint64), np.dtype(np.int64)
 SINGLE, DOUBLE, BOOL = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.bool_)
 BLOCK = 16  # samples that the Box-Muller transform makes at once
-CHUNK = 2048  # samples whose words wait in the first-level cache
+CHUNK = 4096  # samples of a chunk; the last one may have up to 15 more
 
 
 def unchanged(words: Lanes) -> Lanes:
@@ -30,13 +33,16 @@ def unchanged(words: Lanes) -> Lanes:
 
 
 class Draw(NamedTuple):
-    """A function ``void rl_<what>_<kind>(ptr state, ptr out, i64 count, numbers…)``.
+    """A function ``void rl_<what>_<kind>(ptr context, i64 chunk)``.
+
+    The context has 8 bytes for each of: the number of the chunk whose turn it is (0 at first), the
+    address of the state, that of the samples, their count, and the numbers.
 
     Args:
         what: the distribution.
-        dtype: the type of the samples that it writes to ``out``.
+        dtype: the type of the samples.
         words: what a sample is made of: one word (uint32), or two (uint64).
-        numbers: the types of the further arguments.
+        numbers: the types of the parameters.
         write: makes the body of the function.
         formula: the sample of given words, and of the numbers.
     """
@@ -52,16 +58,19 @@ class Draw(NamedTuple):
     def name(self) -> str:
         return f"rl_{self.what}_{KINDS[self.dtype]}"
 
+    def chunks(self, count: int) -> int:
+        """How many chunks make that many samples. The last one has 16 or more, if all have."""
+        return 1 if self.write is swaps else max(1, (count - BLOCK) // CHUNK + 1)
+
 
 def module(draw: Draw) -> str:
     """The function, and those that it is made of, as LLVM assembly."""
-    numbers = [f", {TYPES[KINDS[dtype]]} %n{i}" for i, dtype in enumerate(draw.numbers)]
     functions = {
-        f"void @{draw.name}(ptr %state, ptr %out, i64 %count{''.join(numbers)})": draw.write(draw),
+        f"void @{draw.name}(ptr %context, i64 %chunk)": draw.write(draw),
         "internal void @temper(ptr %from, ptr %to, i64 %size)": temper(),
         "internal void @twist(ptr %state)": twist(),
     }
-    text = ["declare i64 @llvm.umin.i64(i64, i64)", WORDS]
+    text = ["declare i64 @llvm.umin.i64(i64, i64)", "declare void @rl_await(ptr, i64)", WORDS]
     for head, code in functions.items():
         text += [f"define {head} {{", *code.lines, "  ret void", "}"]
     declared = {line for code in functions.values() for line in code.declared.values()}
@@ -80,22 +89,23 @@ def first_on_top(words: Lanes) -> Lanes:
     return words << 32 | words >> 32
 
 
-def affine(x: Any, scale: Any, shift: Any) -> Any:
-    """``x * scale + shift``, rounded once."""
-    return multiply_add(x, scale, shift) if x.dtype == np.float32 else x.fma(scale, shift)
+def fused(a: Any, b: Any, c: Any) -> Lanes:
+    """``a * b + c`` of lanes, rounded once."""
+    result: Lanes = a.fma(b, c)
+    return result
 
 
 def uniform(words: Lanes, low: Lanes, high: Lanes) -> Lanes:
     x = fractions(words)
     low, high = low.astype(x.dtype), high.astype(x.dtype)
-    y = affine(x, high - low, low)
+    y = fused(x, high - low, low)
     return low.where(y == high, y)  # rounding may have reached the open end
 
 
 def normal(u: Any, v: Any, mean: Lanes, std: Lanes) -> list[Lanes]:
     u, v = fractions(u), fractions(v)
     scale, shift = std.astype(u.dtype), mean.astype(u.dtype)
-    return [affine(x, scale, shift) for x in normal_pairs(u, v)]
+    return [fused(x, scale, shift) for x in normal_pairs(u, v, fused)]
 
 
 def exponential(words: Lanes, rate: Lanes) -> Lanes:
@@ -118,39 +128,45 @@ def integers(words: Lanes, first: Lanes, span: Lanes) -> Lanes:
 def elements(draw: Draw) -> Code:
     """Sample after sample, each of its words."""
     code = Code()
-    with chunks(code, "%count", draw) as (start, size):
-        out = code.pointer("%out", start, draw.dtype)
+    begin(code, draw)
+    start, size = extent(code, "%chunk", "%count")
+    with turn(code):
+        draw_words(code, draw, "0", size)
+    out = code.pointer("%out", start, draw.dtype)
 
-        def sample(index: str, lanes: int) -> None:
-            words = code.load("%scratch", index, draw.words, lanes)
-            value = draw.formula(words, *numbers(code, draw, lanes))
-            code.store(value.astype(draw.dtype), out, index)
+    def sample(index: str, lanes: int) -> None:
+        words = code.load("%scratch", index, draw.words, lanes)
+        value = draw.formula(words, *numbers(code, draw, lanes))
+        code.store(value.astype(draw.dtype), out, index)
 
-        code.each("0", size, sample)
+    code.each("0", size, sample)
     return code
 
 
 def blocks(draw: Draw) -> Code:
     """Samples by blocks; behind the last full one, 16 fresh samples replace the last 16 of all."""
     code = Code()
-
-    def block(out: str, index: str) -> None:
-        second = code.let(f"add i64 {index}, {LANES}")
-        u, v = [code.load("%scratch", at, draw.words, LANES) for at in (index, second)]
-        pair = draw.formula(u, v, *numbers(code, draw, LANES))
-        for samples, at in zip(pair, (index, second), strict=True):
-            code.store(samples, out, at)
-
-    with chunks(code, "%count", draw) as (start, size):
-        out = code.pointer("%out", start, draw.dtype)
-        with code.loop("0", size, BLOCK) as index:
-            block(out, index)
-    rest = code.let(f"and i64 %count, {BLOCK - 1}")
+    begin(code, draw)
+    start, size = extent(code, "%chunk", "%count")
+    rest = code.let(f"and i64 {size}, {BLOCK - 1}")  # which only the last chunk can have
+    full = code.let(f"sub i64 {size}, {rest}")
     some = code.let(f"icmp ne i64 {rest}, 0")
+    with turn(code):
+        draw_words(code, draw, "0", size)
+        draw_words(code, draw, full, code.let(f"select i1 {some}, i64 {BLOCK}, i64 0"))
+    out = code.pointer("%out", start, draw.dtype)
+
+    def block(index: str, to: str) -> None:
+        halves = [code.let(f"add i64 {index}, {n}") for n in (0, LANES)]
+        u, v = [code.load("%scratch", at, draw.words, LANES) for at in halves]
+        for n, samples in enumerate(draw.formula(u, v, *numbers(code, draw, LANES))):
+            code.store(samples, out, code.let(f"add i64 {to}, {n * LANES}"))
+
+    with code.loop("0", full, BLOCK) as index:
+        block(index, index)
     code.write(f"br i1 {some}, label %rest, label %done")
     code.begin("rest")
-    draw_words(code, f"{BLOCK * per_sample(draw)}")
-    block(code.pointer("%out", code.let(f"sub i64 %count, {BLOCK}"), draw.dtype), "0")
+    block(full, code.let(f"sub i64 {size}, {BLOCK}"))
     code.write("br label %done")
     code.begin("done")
     return code
@@ -159,42 +175,61 @@ def blocks(draw: Draw) -> Code:
 def swaps(draw: Draw) -> Code:
     """The numbers from 0 on; then step i swaps those at i and at ``i + word % (count - i)``."""
     code = Code()
+    begin(code, draw)
     with code.loop("0", "%count", 1) as index:
         code.write(f"store i64 {index}, ptr {code.pointer('%out', index, LONG)}, align 8")
     steps = code.let("sub i64 %count, 1")
-    with chunks(code, steps, draw) as (start, size), code.loop("0", size, 1) as index:
-        step = code.let(f"add i64 {start}, {index}")
-        left = code.let(f"trunc i64 {code.let(f'sub i64 %count, {step}')} to i32")
-        word = code.load("%scratch", index, draw.words, 1).name
-        ahead = code.let(f"zext i32 {code.let(f'urem i32 {word}, {left}')} to i64")
-        here = code.pointer("%out", step, LONG)
-        there = code.pointer(here, ahead, LONG)
-        number, other = (code.let(f"load i64, ptr {at}, align 8") for at in (here, there))
-        code.write(f"store i64 {number}, ptr {there}, align 8")
-        code.write(f"store i64 {other}, ptr {here}, align 8")
+    further = code.let(f"sdiv i64 {code.let(f'sub i64 {steps}, {BLOCK}')}, {CHUNK}")
+    with code.loop("0", code.let(f"add i64 {further}, 1"), 1) as piece:
+        start, size = extent(code, piece, steps)
+        draw_words(code, draw, "0", size)
+        with code.loop("0", size, 1) as index:
+            step = code.let(f"add i64 {start}, {index}")
+            left = code.let(f"trunc i64 {code.let(f'sub i64 %count, {step}')} to i32")
+            word = code.load("%scratch", index, draw.words, 1).name
+            ahead = code.let(f"zext i32 {code.let(f'urem i32 {word}, {left}')} to i64")
+            here = code.pointer("%out", step, LONG)
+            there = code.pointer(here, ahead, LONG)
+            number, other = (code.let(f"load i64, ptr {at}, align 8") for at in (here, there))
+            code.write(f"store i64 {number}, ptr {there}, align 8")
+            code.write(f"store i64 {other}, ptr {here}, align 8")
     return code
 
 
+def begin(code: Code, draw: Draw) -> None:
+    """Reads the context, and takes memory for the words of a chunk."""
+    kinds = [TYPES[KINDS[dtype]] for dtype in draw.numbers]
+    fields = {"state": "ptr", "out": "ptr", "count": "i64"}
+    fields |= {f"n{i}": kind for i, kind in enumerate(kinds)}
+    for place, (name, kind) in enumerate(fields.items(), 1):
+        at = code.let(f"getelementptr i64, ptr %context, i64 {place}")
+        code.write(f"%{name} = load {kind}, ptr {at}, align 8")
+    words = CHUNK + 2 * BLOCK  # up to 15 samples more, and a block that is drawn behind the last
+    code.write(f"%scratch = alloca [{words} x {TYPES[KINDS[draw.words]]}], align 64")
+
+
+def extent(code: Code, chunk: str, count: str) -> tuple[str, str]:
+    """The first of a chunk's samples, and how many they are."""
+    start = code.let(f"mul i64 {chunk}, {CHUNK}")
+    left = code.let(f"sub i64 {count}, {start}")
+    last = code.let(f"icmp slt i64 {left}, {CHUNK + BLOCK}")
+    return start, code.let(f"select i1 {last}, i64 {left}, i64 {CHUNK}")
+
+
 @contextmanager
-def chunks(code: Code, count: str, draw: Draw) -> Iterator[tuple[str, str]]:
-    """Chunk after chunk of samples, whose words are in ``%scratch``: its start and its size."""
-    # In front of all else: an alloca in a loop would take the stack again in each turn.
-    code.lines.insert(1, f"  %scratch = alloca [{CHUNK} x {TYPES[KINDS[draw.words]]}], align 64")
-    whole = code.let(f"add i64 {count}, {CHUNK - 1}")
-    with code.loop("0", code.let(f"sdiv i64 {whole}, {CHUNK}"), 1) as chunk:
-        start = code.let(f"mul i64 {chunk}, {CHUNK}")
-        left = code.let(f"sub i64 {count}, {start}")
-        size = code.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {CHUNK})")
-        draw_words(code, code.let(f"mul i64 {size}, {per_sample(draw)}"))
-        yield start, size
+def turn(code: Code) -> Iterator[None]:
+    """What chunks do one after the other."""
+    code.write("call void @rl_await(ptr %context, i64 %chunk)")
+    yield
+    following = code.let("add i64 %chunk, 1")
+    code.write(f"store atomic i64 {following}, ptr %context release, align 8")
 
 
-def draw_words(code: Code, count: str) -> None:
-    code.write(f"call void @words(ptr %state, ptr %scratch, i64 {count})")
-
-
-def per_sample(draw: Draw) -> int:
-    return draw.words.itemsize // ONE.itemsize
+def draw_words(code: Code, draw: Draw, place: str, count: str) -> None:
+    """Puts the words of ``count`` samples into ``%scratch``, from a place on."""
+    to = code.pointer("%scratch", place, draw.words)
+    words = code.let(f"mul i64 {count}, {draw.words.itemsize // ONE.itemsize}")
+    code.write(f"call void @words(ptr %state, ptr {to}, i64 {words})")
 
 
 def numbers(code: Code, draw: Draw, lanes: int) -> list[Lanes]:

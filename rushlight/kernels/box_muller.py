@@ -1,16 +1,18 @@
 """The Box-Muller transform: uniform numbers in blocks of 16 become normal ones.
 
 PyTorch's AVX2 kernel computes it in float32 with the polynomials of the Cephes library. They are
-followed here step by step, so that the samples are the same on every machine, and PyTorch's up to
-2 units in the last place (all but 1 in 500 are equal). In float64 both call the C library.
+followed here step by step, rounding by rounding, so that the samples are that kernel's on every
+machine. In float64 both call the C library.
 
-Every operation rounds in one defined way, and all are operators or ufuncs: the native code of
-:mod:`rushlight.codegen.random` is made by calling these functions with vector registers.
+Every operation rounds in one defined way, and all are operators, ufuncs or ``fused``, which is
+:func:`multiply_add` or an instruction: the native code of :mod:`rushlight.codegen.random` is made
+by calling these functions with vector registers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from .multiply_add import multiply_add
 
 Floats = NDArray[Any]  # of float32 or float64
+Fused = Callable[[Any, Any, Any], Any]  # a * b + c, rounded once
 
 # The temporaries of one piece stay in the second-level cache.
 _PIECE = 1 << 16
@@ -39,13 +42,13 @@ def box_muller(values: Floats) -> None:
         octets[0::2], octets[1::2] = (samples.view(octet) for samples in normal_pairs(u, v))
 
 
-def normal_pairs(u: Floats, v: Floats) -> tuple[Floats, Floats]:
+def normal_pairs(u: Floats, v: Floats, fused: Fused = multiply_add) -> tuple[Floats, Floats]:
     """``sqrt(-2 log(1 - u)) * (cos, sin)(2 pi v)`` of numbers from [0, 1)."""
     single = u.dtype == np.float32
-    radius = _log(_ONE - u) if single else libm_log(_ONE - u).astype(u.dtype)
+    radius = _log(_ONE - u, fused) if single else libm_log(_ONE - u).astype(u.dtype)
     radius *= _MINUS_TWO
     radius = np.sqrt(radius, out=radius)
-    cos, sin = _cos_sin(v) if single else _libm_cos_sin(v)
+    cos, sin = _cos_sin(v, fused) if single else _libm_cos_sin(v)
     cos *= radius
     sin *= radius
     return cos, sin
@@ -61,10 +64,13 @@ libm_log: Any = np.frompyfunc(math.log, 1, 1)
 libm_cos: Any = np.frompyfunc(math.cos, 1, 1)
 libm_sin: Any = np.frompyfunc(math.sin, 1, 1)
 
-_ONE, _HALF, _FOUR, _MINUS_TWO, _TURN = _constants(np.float32, 1, 0.5, 4, -2, 2 * math.pi)
+_ONE, _HALF, _FOUR, _TURN = _constants(np.float32, 1, 0.5, 4, 2 * math.pi)
+_MINUS_HALF, _MINUS_TWO = _constants(np.float32, -0.5, -2)
 _I1, _I2, _EXPONENT_SHIFT, _SIGN_SHIFT = _constants(np.int32, 1, 2, 23, 30)
 _SQRT_HALF_BITS = np.array(math.sqrt(0.5), np.float32).view(np.int32)
-_QUARTER_TURN = _constants(np.float32, 1.5703125, 4.837512969970703e-4, 7.549789954891882e-8)
+_MINUS_QUARTER_TURN = _constants(
+    np.float32, -1.5703125, -4.837512969970703e-4, -7.549789954891882e-8
+)
 # Minimax coefficients, highest power first.
 _COS = _constants(np.float32, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 _SIN = _constants(np.float32, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
@@ -76,25 +82,24 @@ _LOG = _constants(
 )  # fmt: skip
 
 
-def _polynomial(coefficients: list[Any], x: Floats) -> Floats:
+def _polynomial(coefficients: list[Any], x: Floats, fused: Fused) -> Floats:
     """``(… (c0 x + c1) x + …) x``: there is no constant term."""
-    y = x * coefficients[0]
-    for c in coefficients[1:]:
-        y += c
-        y *= x
+    first, second, *others = coefficients
+    y = fused(x, first, second)
+    for c in others:
+        y = fused(y, x, c)
+    y *= x
     return y
 
 
-def _log(x: Floats) -> Floats:
+def _log(x: Floats, fused: Fused) -> Floats:
     """``log(m 2^e) = log(m) + e log(2)``, with m from sqrt(1/2) to sqrt(2)."""
     bits = x.view(np.int32)
     exponent = (bits - _SQRT_HALF_BITS) >> _EXPONENT_SHIFT
     x = (bits - (exponent << _EXPONENT_SHIFT)).view(np.float32) - _ONE
     x2 = x * x
     e = exponent.astype(np.float32)
-    y = _polynomial(_LOG, x)
-    y *= x2
-    y += e * _LN2_LOW
+    y = fused(_polynomial(_LOG, x, fused), x2, e * _LN2_LOW)
     y -= x2 * _HALF
     x += y
     x += e * _LN2_HIGH
@@ -106,19 +111,17 @@ def _libm_cos_sin(turns: Floats) -> tuple[Floats, Floats]:
     return libm_cos(angle).astype(turns.dtype), libm_sin(angle).astype(turns.dtype)
 
 
-def _cos_sin(turns: Floats) -> tuple[Floats, Floats]:
+def _cos_sin(turns: Floats, fused: Fused) -> tuple[Floats, Floats]:
     """Cosine and sine of ``2 pi turns``, from those of the distance to the nearest quarter turn."""
     quarter = (turns * _FOUR + _HALF).astype(np.int32)
     n = quarter.astype(np.float32)
     x = turns * _TURN
-    for part in _QUARTER_TURN:
-        x -= n * part
+    for part in _MINUS_QUARTER_TURN:
+        x = fused(n, part, x)
     x2 = x * x
-    cos = _polynomial(_COS, x2)
-    cos *= x2
-    cos -= x2 * _HALF
+    cos = fused(_polynomial(_COS, x2, fused), x2, x2 * _MINUS_HALF)
     cos += _ONE
-    sin = multiply_add(_polynomial(_SIN, x2), x, x)  # the one step whose rounding shows
+    sin = fused(_polynomial(_SIN, x2, fused), x, x)
     # An odd number of quarters exchanges the two; bit 1 of the number is the sign.
     cos_bits, sin_bits = cos.view(np.int32), sin.view(np.int32)
     exchange = (cos_bits ^ sin_bits) & -(quarter & _I1)

@@ -14,6 +14,9 @@ def multiply_add(
 ) -> NDArray[np.float32]:
     """``a * b + c`` in float32; float64 holds the product exactly.
 
+    The sum is rounded to float64 first, which changes the result about once in a billion times:
+    never with the operands of the Box-Muller transform, and :func:`affine` mends it.
+
     >>> x = np.float32([1 + 2**-12])
     >>> x * x - x, multiply_add(x, x, -x)
     (array([0.00024414], dtype=float32), array([0.0002442], dtype=float32))
@@ -36,15 +39,31 @@ def affine(x: NDArray[Any], scale: float, shift: float) -> NDArray[Any]:
         x += shift
         return x
     if x.dtype == np.float32:
-        return multiply_add(x, scale, shift)
+        product = x * np.float64(scale)
+        total = product + shift
+        # Halfway between two numbers of float32, what was rounded off decides.
+        middle = np.flatnonzero(total.view(np.int64) & _REST == _HALF)
+        if len(middle):
+            sums = total[middle]
+            error = _sum_error(product[middle], shift, sums)
+            beyond = np.where(error == 0, sums, np.copysign(np.inf, error))
+            total[middle] = np.nextafter(sums, beyond)
+        return total.astype(np.float32)
     # Both rounding errors are known exactly (Dekker's product, Knuth's sum) and are added last.
     product = x * scale
     total = product + shift
-    part = total - product
-    error = _product_error(x, scale, product)
-    error += (product - (total - part)) + (shift - part)
-    total += error
+    total += _product_error(x, scale, product) + _sum_error(product, shift, total)
     return total
+
+
+# Bits of a float64 that float32 has no room for, and the first of them.
+_REST, _HALF = np.array([(1 << 29) - 1, 1 << 28])
+
+
+def _sum_error(a: NDArray[np.float64], b: float, total: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``a + b - total``, for the rounded sum."""
+    part = total - a
+    return (a - (total - part)) + (b - part)
 
 
 def _product_error(

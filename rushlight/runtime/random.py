@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.codegen.random import DRAWS, LENGTH, module
+from rushlight.codegen.random import DRAWS, LENGTH, Draw, module
 from rushlight.generator import NativeDraw, Twister
+from rushlight.runtime import threads
 from rushlight.runtime.cache import object_code
-from rushlight.runtime.jit import Library, load
+from rushlight.runtime.jit import load, target
 
+WORTH_WAKING = 16  # chunks that take longer than waking the workers does
+FIELDS = [
+    ("turn", ctypes.c_int64),
+    ("state", ctypes.c_void_p),
+    ("out", ctypes.c_void_p),
+    ("count", ctypes.c_int64),
+]
 TYPES: dict[np.dtype, Any] = {
     np.dtype(np.float64): ctypes.c_double,
     np.dtype(np.int64): ctypes.c_int64,
@@ -27,39 +35,59 @@ def draw(bits: Any, what: str, count: int, dtype: np.dtype, *numbers: float) -> 
     >>> draw(Twister(0).bits, "uniform", 3, np.dtype(np.float32), -1.0, 1.0)
     array([-0.00748682,  0.5364436 , -0.82304513], dtype=float32)
     """
-    call = function(what, dtype)
-    if call is None:
+    known = function(what, dtype)
+    if known is None:
         return None
     out = np.empty(count, dtype)
+    chunks = known.draw.chunks(count)
     with bits.lock:
-        call(bits.ctypes.state_address, out.ctypes.data, count, *numbers)
+        context = known.context(0, bits.ctypes.state_address, out.ctypes.data, count, *numbers)
+        if chunks == 1:
+            known.call(ctypes.addressof(context), 0)
+        else:
+            share(known, context, chunks)
     return out
 
 
-@functools.cache
-def function(what: str, dtype: np.dtype) -> Callable[..., None] | None:
+class Function:
     """A function of :data:`rushlight.codegen.random.DRAWS`, as Python calls it."""
-    known = DRAWS.get((what, dtype))
-    if known is None:
-        return None
-    numbers = [TYPES[kind] for kind in known.numbers]
-    signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, *numbers)
-    return signature(address(what, dtype))
 
+    __slots__ = ("address", "call", "context", "draw", "library")
 
-def address(what: str, dtype: np.dtype) -> int:
-    """Where that function is, for programs that call it.
-
-    Its first argument is a generator's ``twister.bits.ctypes.state_address``, which lasts until
-    the generator is seeded anew; the caller holds ``twister.bits.lock``.
-    """
-    return library(what, dtype).address(DRAWS[what, dtype].name)
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        self.library = load([object_code(module(draw))], threads.symbols())
+        self.address = self.library.address(draw.name)
+        numbers = [(f"n{i}", TYPES[kind]) for i, kind in enumerate(draw.numbers)]
+        self.context = type("Context", (ctypes.Structure,), {"_fields_": [*FIELDS, *numbers]})
+        self.call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self.address)
 
 
 @functools.cache
-def library(what: str, dtype: np.dtype) -> Library:
-    """The code of that function, made on first use."""
-    return load([object_code(module(DRAWS[what, dtype]))])
+def function(what: str, dtype: np.dtype) -> Function | None:
+    """The function that makes such samples, made on first use; None if there is none."""
+    draw = DRAWS.get((what, dtype))
+    return None if draw is None else Function(draw)
+
+
+def share(function: Function, context: ctypes.Structure, chunks: int) -> None:
+    """Runs all chunks, by several threads if there are enough for that."""
+    pool = threads.pool()
+    wakes = chunks >= WORTH_WAKING and pool.threads > 1
+    if wakes:
+        pool.begin()
+    try:
+        parallel()(pool.address, function.address, ctypes.addressof(context), chunks)
+    finally:
+        if wakes:
+            pool.end()
+
+
+@functools.cache
+def parallel() -> Callable[[int, int, int, int], None]:
+    address = threads.symbols()["rl_parallel"]
+    kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    return ctypes.CFUNCTYPE(None, *kinds)(address)
 
 
 @functools.cache
@@ -69,7 +97,7 @@ def functions() -> NativeDraw | None:
     Otherwise None: NumPy then draws the same numbers itself.
     """
     try:
-        return draw if state_is_found() and words_agree() else None
+        return draw if target().has_fma and state_is_found() and words_agree() else None
     except (ImportError, OSError, RuntimeError):
         return None
 

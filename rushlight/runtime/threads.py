@@ -30,6 +30,7 @@ from rushlight.runtime.jit import load, target
 from rushlight.settings import get_num_threads
 
 PATIENCE = 50e-6  # seconds for which a worker waits after a program before it sleeps
+TURNS = 1000  # rounds for which a chunk waits for another one before others may go first
 # Where the fields of a pool are; the state of the job is at 0. What is written often has a pair of
 # cache lines of its own, since they are fetched in pairs.
 FUNCTION, CONTEXT, CHUNKS = 8, 16, 24
@@ -131,6 +132,25 @@ define internal void @pause(i64 %waited, i64 %spins) {{
 yield:
   call void @rl_yield()
   br label %end
+
+end:
+  ret void
+}}
+
+; Waits until another chunk of the same job has stored a value.
+define void @rl_await(ptr %at, i64 %value) {{
+  br label %look
+
+look:
+  %waited = phi i64 [ 0, %0 ], [ %waited.more, %longer ]
+  %now = load atomic i64, ptr %at acquire, align 8
+  %stored = icmp eq i64 %now, %value
+  br i1 %stored, label %end, label %longer
+
+longer:
+  %waited.more = add i64 %waited, 1
+  call void @pause(i64 %waited, i64 {TURNS})
+  br label %look
 
 end:
   ret void
@@ -314,10 +334,11 @@ def symbols() -> dict[str, int]:
     """What compiled programs may call, and where it is, for :func:`rushlight.runtime.jit.load`.
 
     ``void rl_parallel(pool, void (*function)(context, int64 chunk), context, int64 chunks)`` runs
-    the chunks 0 … chunks-1 and returns when all are done. ``void rl_pause(pool)`` and
+    the chunks 0 … chunks-1 and returns when all are done. ``void rl_await(int64 *at, value)`` is
+    how a chunk waits for one of a lower number. ``void rl_pause(pool)`` and
     ``void rl_resume(pool)`` stand around the call of a library that has threads of its own.
     """
-    names = ("rl_parallel", "rl_pause", "rl_resume")
+    names = ("rl_parallel", "rl_await", "rl_pause", "rl_resume")
     return {name: native().library.address(name) for name in names}
 
 

@@ -40,6 +40,8 @@ TYPES = {
         np.complex128: torch.complex128,
     }.items()
 }
+# Of its normal kernels in float32 we follow the one for AVX2, by whatever machine.
+NORMAL_DISTANCE = 0 if torch.backends.cpu.get_cpu_capability() == "AVX2" else 2
 FLOATS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 INTEGERS = [np.uint8, np.int8, np.int16, np.int32, np.int64]
 SHAPES = [(), (1,), (2,), (3, 5), (15,), (16,), (17,), (4, 4), (31,), (3, 7, 5), (1000,), (999,)]
@@ -269,8 +271,7 @@ def test_large_draws() -> None:
         distributions.normal(ours, (n + 5,), np.float32),
         torch.randn(n + 5, generator=theirs),
     )
-    check(sample, expected, 2)
-    assert (sample == expected.numpy()).mean() > 0.997
+    check(sample, expected, NORMAL_DISTANCE)
     double = torch.randn(n + 5, generator=theirs, dtype=torch.float64)
     check(distributions.normal(ours, (n + 5,), np.float64), double, 2)
     check(distributions.permutation(ours, n), torch.randperm(n, generator=theirs))

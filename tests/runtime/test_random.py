@@ -18,15 +18,27 @@ import pytest
 
 import rushlight as rl
 from rushlight import generator as streams
-from rushlight.codegen.random import CHUNK, DRAWS, module
+from rushlight.codegen.lanes import LANES, Code
+from rushlight.codegen.random import CHUNK, DRAWS, fused, module
 from rushlight.generator import Generator, Twister
 from rushlight.kernels import distributions
+from rushlight.kernels.box_muller import normal_pairs
 from rushlight.runtime import random as native
-from rushlight.runtime.jit import llvm, load, target
+from rushlight.runtime.jit import compile_ir, llvm, load, target
+from rushlight.runtime.threads import symbols
 
 FLOATS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 COUNTS = [*range(21), 31, 32, 33, 623, 624, 625, 1247, CHUNK - 1, CHUNK, CHUNK + 1, 5000, 10007]
 
+PARAMETERS: dict[str, tuple[float, ...]] = {
+    "words": (),
+    "uniform": (0.3, 0.7),
+    "normal": (0.3, 0.7),
+    "exponential": (0.3,),
+    "bernoulli": (0.3,),
+    "integers": (3, 7.0),
+    "permutation": (),
+}
 DRAWERS: dict[str, Callable[[Generator, int], np.ndarray]] = {
     "words": lambda g, n: g.words(n),
     "long words": lambda g, n: g.long_words(n),
@@ -181,14 +193,31 @@ def test_a_forked_process_draws_the_same() -> None:
 
 
 def test_programs_may_call_the_functions() -> None:
-    kind = np.dtype(np.float32)
-    signature = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_double]
-    function = ctypes.CFUNCTYPE(None, *signature)(native.address("normal", kind))
-    generator, out = Generator().manual_seed(0), np.empty(100, kind)
-    function(generator.twister.bits.ctypes.state_address, out.ctypes.data, out.size, 0.0, 1.0)
+    known = native.function("normal", np.dtype(np.float32))
+    assert known is not None
+    generator, out = Generator().manual_seed(0), np.empty(100, np.float32)
+    state = generator.twister.bits.ctypes.state_address
+    context = known.context(0, state, out.ctypes.data, out.size, 0.0, 1.0)
+    known.call(ctypes.addressof(context), 0)
     switch(False)
-    expected = distributions.normal(Generator().manual_seed(0), (100,), kind)
+    expected = distributions.normal(Generator().manual_seed(0), (100,), np.float32)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("count", [16, 1000, CHUNK + 15, CHUNK + 16, 5 * CHUNK, 20 * CHUNK + 7])
+@pytest.mark.parametrize("key", DRAWS, ids=lambda key: f"{key[0]} {key[1]}")
+def test_any_number_of_threads_draws_the_same(key: tuple[str, np.dtype], count: int) -> None:
+    before, numbers = rl.get_num_threads(), PARAMETERS[key[0]]
+    runs = []
+    try:
+        for threads in (1, 2, 5):
+            rl.set_num_threads(threads)
+            bits = Twister(9).bits
+            samples = [native.draw(bits, key[0], count, key[1], *numbers) for _ in range(2)]
+            runs.append((*[x.tobytes() for x in samples], bits.random_raw(3).tobytes()))
+    finally:
+        rl.set_num_threads(before)
+    assert runs[0] == runs[1] == runs[2]
 
 
 @pytest.mark.parametrize("key", DRAWS, ids=lambda key: f"{key[0]} {key[1]}")
@@ -199,17 +228,37 @@ def test_the_plainest_processor_draws_the_same(key: tuple[str, np.dtype]) -> Non
     machine = binding.Target.from_triple(host.triple).create_target_machine(
         cpu=plain, features="", opt=2, reloc="pic", codemodel="small"
     )
-    library = load([machine.emit_object(binding.parse_assembly(module(draw)))])
-    numbers = [native.TYPES[kind] for kind in draw.numbers]
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, *numbers)(
-        library.address(draw.name)
-    )
-    bits, out = Twister(6).bits, np.empty(5003, draw.dtype)
-    values = (3, 7.0) if draw.what == "integers" else (0.3, 0.7)[: len(numbers)]
-    function(bits.ctypes.state_address, out.ctypes.data, out.size, *values)
-    expected = native.draw(Twister(6).bits, draw.what, out.size, draw.dtype, *values)
+    code = machine.emit_object(binding.parse_assembly(module(draw)))
+    library, known = load([code], symbols()), native.function(*key)
+    assert known is not None
+    bits, out, numbers = Twister(6).bits, np.empty(5003, draw.dtype), PARAMETERS[draw.what]
+    context = known.context(0, bits.ctypes.state_address, out.ctypes.data, out.size, *numbers)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.address(draw.name))
+    for chunk in range(draw.chunks(out.size)):
+        function(ctypes.addressof(context), chunk)
+    expected = native.draw(Twister(6).bits, draw.what, out.size, draw.dtype, *numbers)
     assert expected is not None
     assert out.tobytes() == expected.tobytes()
+
+
+def test_all_fractions_are_transformed_the_same() -> None:
+    """NumPy rounds sums of products by way of float64, native code at once."""
+    code, kind = Code(), np.dtype(np.float32)
+    with code.loop("0", "%count", LANES) as index:
+        u = code.load("%u", index, kind, LANES)
+        for name, samples in zip(("%cos", "%sin"), normal_pairs(u, u, fused), strict=True):
+            code.store(samples, name, index)
+    head = "define void @transform(ptr %u, ptr %cos, ptr %sin, i64 %count) {"
+    text = "\n".join([*code.declared.values(), head, *code.lines, "  ret void", "}"])
+    library = load([compile_ir(text)])
+    pointers = [ctypes.c_void_p] * 3
+    transform = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64)(library.address("transform"))
+    for start in range(0, 1 << 24, 1 << 20):
+        u = np.arange(start, start + (1 << 20), dtype=np.int32).astype(kind) * kind.type(2.0**-24)
+        ours = [np.empty_like(u), np.empty_like(u)]
+        transform(u.ctypes.data, *[x.ctypes.data for x in ours], len(u))
+        for samples, expected in zip(ours, normal_pairs(u, u), strict=True):
+            np.testing.assert_array_equal(samples, expected)
 
 
 PATIENT = """
@@ -220,7 +269,8 @@ small = rl.rand(1000)
 assert "llvmlite" not in sys.modules
 rl.manual_seed(0)
 large = rl.rand(1 << 20)
-assert "llvmlite" in sys.modules
+from rushlight.generator import native
+assert native.found is not None
 assert (large[:1000] == small).all()
 """
 WITHOUT = """

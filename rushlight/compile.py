@@ -16,7 +16,7 @@ from typing import Any
 
 from rushlight.autograd.modes import local
 from rushlight.config import config
-from rushlight.graph.arguments import Arguments, flatten
+from rushlight.graph.arguments import Arguments, flatten, shorthand
 from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
 from rushlight.runtime.specialization import Specialization, specialize, tracing
@@ -84,6 +84,7 @@ class Compiled:
     def reset(self) -> None:
         """Forgets all programs."""
         self.known: OrderedDict[Any, list[Specialization]] = OrderedDict()
+        self.short: dict[Any, list[Specialization]] = {}  # the same programs, by a shorter key
         self.lifted: set[int] = set()  # positions of floats that were seen to change
         self.floats: dict[int, float] = {}
         self.made: dict[Any, int] = {}  # how often programs were made for a key
@@ -93,13 +94,20 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if local.state.trace is not None or config.disable_compile:
             return self.function(*args, **kwargs)
+        short = None if kwargs else shorthand(args)
+        for made in self.short.get(short, ()):
+            captured = made.bind(args)
+            if captured is not None:
+                return made.run(args, captured)
         arguments = flatten(args, kwargs, self.lifted)
         if self.refused and arguments.key in self.refused:
             return self.function(*args, **kwargs)
         for made in self.known.get(arguments.key, ()):
-            captured = made.bind(arguments)
+            captured = made.bind(arguments.tensors, arguments.lifted)
             if captured is not None:
-                return made.run(arguments, captured)
+                if short is not None:
+                    self.short[short] = self.known[arguments.key]
+                return made.run(arguments.tensors, captured)
         return self.specialized(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -134,12 +142,12 @@ class Compiled:
                     stacklevel=3,
                 )
             return self.function(*args, **kwargs)
-        return made.run(arguments, made.captured(arguments.tensors))
+        return made.run(arguments.tensors, made.captured(arguments.tensors))
 
     def made_meanwhile(self, arguments: Arguments) -> Specialization | None:
         """The program that another thread has made while this one waited."""
         for made in self.known.get(arguments.key, ()):
-            if made.bind(arguments) is not None:
+            if made.bind(arguments.tensors, arguments.lifted) is not None:
                 return made
         return None
 
@@ -147,7 +155,7 @@ class Compiled:
         """An error if something around the function changes at every call."""
         self.made[key] = self.made.get(key, 0) + 1
         if self.made[key] > config.recompiles:
-            why = self.known[key][0].guards.explain() if self.known.get(key) else None
+            why = self.known[key][0].what_changes() if self.known.get(key) else None
             raise TraceError(
                 f"it was compiled {config.recompiles} times for the same kind of arguments, since "
                 f"what it depends on changes again and again ({why or 'see config.recompiles'})"
@@ -173,6 +181,7 @@ class Compiled:
         del kept[config.programs_per_key :]
         while len(self.known) > config.programs:
             self.known.popitem(last=False)
+            self.short.clear()
             if not self.crowded:
                 self.crowded = True
                 warnings.warn(

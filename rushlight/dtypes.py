@@ -109,12 +109,13 @@ def as_dtype(value: dtype | type | np.dtype | None, argument: str = "dtype") -> 
 
 def of_scalar(value: Number) -> dtype:
     """The dtype that a Python number takes on its own."""
+    if isinstance(value, float):  # np.float64 is one, too
+        return get_default_dtype()
     if isinstance(value, np.generic):
         return from_numpy(value.dtype)
     if isinstance(value, int):
         return bool_ if isinstance(value, bool) else int64
-    default = get_default_dtype()
-    return default if isinstance(value, float) else default.to_complex()
+    return get_default_dtype().to_complex()
 
 
 _RANK = {d: i for i, d in enumerate(ALL)}

@@ -12,11 +12,13 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.config import config
+from rushlight.graph.host import LIFTED, Host
 from rushlight.graph.watches import Fields, Items, Pairs, Watch
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import LEAF, VIEW, Tensor
 
-SHOWN = (slice, complex, np.generic)  # told apart by their texts: 0.0 is not -0.0
+SHOWN = (float, slice, complex, np.generic)  # told apart by their texts: 0.0 is not -0.0
 PLAIN = (int, str, bytes, type(None), dtypes.dtype, type(...), np.dtype, range, *SHOWN)
 
 
@@ -27,12 +29,11 @@ class Arguments:
     values of Python's numbers and strings, the identity of other objects.
     """
 
-    __slots__ = ("args", "floats", "key", "kwargs", "lifted", "objects", "places", "tensors")
+    __slots__ = ("args", "floats", "key", "kwargs", "lifted", "objects", "tensors")
 
     def __init__(self, args: Any, kwargs: Any) -> None:
         self.args, self.kwargs = args, kwargs
         self.tensors: list[Tensor] = []
-        self.places: dict[int, int] = {}  # of tensors among them, by identity
         self.lifted: list[float] = []  # floats that are numbers of the run
         self.floats: dict[int, float] = {}  # the others, by position
         self.objects: list[Any] = []
@@ -42,25 +43,43 @@ class Arguments:
 def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], lifted: set[int]) -> Arguments:
     """The arguments with their key; floats at the positions ``lifted`` are not part of it."""
     found = Arguments(args, kwargs)
-    parts: list[Any] = []
+    state = local.state
+    parts: list[Any] = [state.grad, state.inference, config.default_dtype]
     for x in args:
         visit(x, found, parts, lifted)
     for name in kwargs:
         parts.append(name)
         visit(kwargs[name], found, parts, lifted)
-    state = local.state
-    found.key = (state.grad, state.inference, dtypes.get_default_dtype(), *parts)
+    unique = dict.fromkeys(found.tensors)
+    if len(unique) < len(found.tensors):  # one of them comes twice: the key says which
+        places = {t: i for i, t in enumerate(unique)}
+        parts.append(tuple([places[t] for t in found.tensors]))
+        found.tensors = list(unique)
+    found.key = tuple(parts)
     return found
+
+
+def shorthand(args: tuple[Any, ...]) -> Any:
+    """A key for nothing but tensors, each of them once, that are leaves without hooks; else None.
+
+    Calls that agree in it agree in the key of :func:`flatten`, which takes longer to make.
+    """
+    state = local.state
+    parts: list[Any] = [state.grad, state.inference, config.default_dtype]
+    for x in args:
+        if type(x) is not Tensor or x._hooks or x._accumulate_hooks:
+            return None
+        history, a = x._history, x._array
+        if history is not None and history is not LEAF:
+            return None
+        parts += (history, a.dtype, a.shape, a.strides)
+    return tuple(parts) if len(set(args)) == len(args) else None
 
 
 def visit(x: Any, found: Arguments, parts: list[Any], lifted: set[int]) -> None:
     """Adds what is in one argument to ``found``, and to the ``parts`` of the key."""
     kind = type(x)
     if isinstance(x, Tensor):
-        place = found.places.setdefault(id(x), len(found.tensors))
-        if place < len(found.tensors):
-            parts.append((Tensor, place))
-            return
         found.tensors.append(x)
         a, history = x._array, x._history
         wanted = x.requires_grad if history is VIEW else history is not None
@@ -69,14 +88,14 @@ def visit(x: Any, found: Arguments, parts: list[Any], lifted: set[int]) -> None:
         parts.append((kind, a.shape, a.dtype, wanted, leaf, layout))
         if x._hooks or x._accumulate_hooks:
             parts.append((*(x._hooks or {}).values(), *(x._accumulate_hooks or {}).values()))
-    elif isinstance(x, float):
+    elif kind in LIFTED:
         position = len(found.lifted) + len(found.floats)
         if position in lifted:
             found.lifted.append(x)
-            parts.append(float)
+            parts.append(kind)
         else:
             found.floats[position] = x
-            parts.append((float, repr(x)))
+            parts.append((kind, repr(x)))
     elif isinstance(x, (tuple, list)):
         parts.append((kind, len(x)))
         for item in x:
@@ -125,7 +144,7 @@ def replaced(x: Any, floats: Iterator[Any], lifted: set[int], counter: list[int]
 
     A container in which none is replaced stays itself.
     """
-    if isinstance(x, float):
+    if type(x) in LIFTED:
         position = counter[0]
         counter[0] += 1
         return next(floats) if position in lifted else x
@@ -180,6 +199,8 @@ def leaves(x: Any) -> tuple[list[Any], Any]:
         if is_record(x):
             fields = {name: visit(value) for name, value in fields_of(x)}
             return lambda new: with_fields(x, {k: f(new) for k, f in fields.items()})
+        if type(x) is Host:
+            return lambda new: x.read()
         check_result(x)
         return lambda new: x
 
@@ -201,4 +222,4 @@ def check_result(x: Any) -> None:
 
 
 def is_traced(x: Any) -> bool:
-    return isinstance(x, Tensor) and isinstance(x._array, Symbol)
+    return type(x) is Host or (isinstance(x, Tensor) and isinstance(x._array, Symbol))

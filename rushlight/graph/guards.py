@@ -88,6 +88,7 @@ class Guards:
         reach.explore()
         self.modules = Panel(reach.modules)
         self.others = Panel(reach.others)
+        self.asks_types = reach.asks_types  # whether code may call ``type``
 
     @property
     def watches(self) -> list[Watch]:
@@ -149,7 +150,7 @@ class Reach:
         self.made: set[type] = set()  # classes that code names: it may make objects of them
         self.globals: dict[int, Globals] = {}
         self.named: list[tuple[Watch, int]] = []  # of which only some attributes matter
-        self.reflects = False
+        self.reflects = self.asks_types = False
         self.left = LEAVES
 
     def matters(self, name: Any) -> bool:
@@ -267,6 +268,7 @@ class Reach:
         found = reads(function.__code__)
         self.names |= found.attributes
         self.reflects |= not REFLECTIVE.isdisjoint(found.globals | found.attributes)
+        self.asks_types |= "type" in found.globals
         for name in found.imports & sys.modules.keys():
             self.see(sys.modules[name], name)
         space = function.__globals__

@@ -2,56 +2,172 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from typing import Any
+from numbers import Number
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rushlight.errors import user_line
+from rushlight.graph.ir import CAPTURED, Node, type_of
 from rushlight.symbol import Symbol
 from rushlight.tensor import Tensor
 
-Decide = Callable[[Callable[[], Any], Any], None]
+if TYPE_CHECKING:
+    from rushlight.graph.trace import Trace
+
+LIFTED = (float, np.float64)
+"""The types of floats that can be numbers of the run."""
 
 
-class Host(Tensor):
-    """A Python float as a 0-d tensor that is read anew at each call of the compiled function.
+class Host:
+    """A Python float that is read anew at each call of the compiled function.
 
-    Arithmetic with it is part of the graph. A comparison with a number, or its truth, is answered
-    at once, and becomes a condition of the graph: if the answer changes, another graph is made.
+    It passes for a float, as ``isinstance`` says. Arithmetic with numbers gives another such
+    number, which Python computes at each call; with tensors, it is part of the graph. A comparison
+    or its truth is answered at once, and becomes a condition of the graph: if the answer changes,
+    another graph is made. Whoever needs the value itself (``int``, ``round``, ``math``, a text, a
+    key of a dict) gets it, and then the graph is one for this value.
+
+    It cannot inherit from float: functions in C would take the value without asking.
     """
 
-    read: Callable[[], float]
-    decide: Decide
+    __slots__ = ("kind", "numbers", "read")
 
-    __hash__ = Tensor.__hash__
+    def __init__(self, numbers: Numbers, read: Callable[[], float]) -> None:
+        self.numbers, self.read, self.kind = numbers, read, type(read())
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return self.kind
+
+    def __float__(self) -> float:
+        """The value; the graph is right for no other one."""
+        return self.numbers.settle(self.read)
+
+    def __bool__(self) -> bool:
+        return self.numbers.decide(lambda: bool(self.read()))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(float(self), dtype)
+
+    def __reduce__(self) -> Any:
+        return self.kind, (float(self),)
+
+    def __copy__(self) -> Host:
+        return self
+
+    def __deepcopy__(self, known: Any) -> Host:
+        return self
+
+    def conjugate(self) -> Host:
+        return self
+
+    @property
+    def real(self) -> Host:
+        return self
+
+    @property
+    def imag(self) -> float:
+        return 0.0
 
 
-def host(symbol: Symbol, read: Callable[[], float], decide: Decide) -> Host:
-    """The number that ``read`` returns, now standing for ``symbol``."""
-    t = object.__new__(Host)
-    t._array, t.read, t.decide = symbol, read, decide
-    return t
+class Numbers:
+    """The numbers of the host program that a trace has met."""
 
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.known: dict[Any, Host] = {}  # results of arithmetic, by operation and operands
+        self.symbols: dict[int, tuple[Host, Symbol]] = {}
+        self.settled: str | None = None  # the line where a value was needed first
 
-def relation(name: str) -> Callable[[Host, Any], Any]:
-    compare = getattr(float, name)
-    general = getattr(Tensor, name)
+    def decide(self, question: Callable[[], Any]) -> Any:
+        """The answer, on which the graph depends from now on."""
+        answer = question()
+        self.trace.decide(question, answer)
+        return answer
 
-    def answer(self: Host, other: Any) -> Any:
-        if not isinstance(other, (int, float)):
-            return general(self, other)
-        limit = float(other)
-        found = compare(float(self.read()), limit)
-        self.decide(lambda: compare(float(self.read()), limit), found)
+    def settle(self, read: Callable[[], float]) -> Any:
+        """The value of a number, on which the graph depends from now on."""
+        self.settled = self.settled or user_line()
+        self.decide(lambda: repr(read()))  # which tells 0.0 from -0.0, and knows NaN
+        return read()
+
+    def combine(self, operation: Callable[..., Any], *operands: Any) -> Any:
+        """The result of an operation on numbers, as a number; a complex one is a constant."""
+        key = (operation, *[id(x) if type(x) is Host else (type(x), repr(x)) for x in operands])
+        found = self.known.get(key)
+        if found is None:
+            found = Host(self, lambda: operation(*map(value, operands)))
+            if operation is operator.pow and self.decide(lambda: type(found.read())) is complex:
+                return self.settle(found.read)
+            self.known[key] = found
         return found
 
-    return answer
+    def symbol(self, number: Host) -> Symbol:
+        """The number as a 0-d value of the graph."""
+        if id(number) not in self.symbols:
+            array = np.array(number.read(), np.float64)
+            symbol = Symbol(self.trace, Node(CAPTURED, (), {}, type_of(array)), array)
+            self.trace.capture_number(symbol, number.read)
+            self.symbols[id(number)] = (number, symbol)
+        return self.symbols[id(number)][1]
 
 
-def truth(self: Host) -> bool:
-    found = bool(self.read())
-    self.decide(lambda: bool(self.read()), found)
-    return found
+PLAIN = (Host, float, int, bool)
 
 
-for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
-    setattr(Host, _name, relation(_name))
-setattr(Host, "__bool__", truth)  # noqa: B010 - the stub of Tensor knows another signature
+def value(x: Any) -> Any:
+    return x.read() if type(x) is Host else x
+
+
+def arithmetic(operation: Callable[..., Any], swapped: bool = False) -> Callable[[Host, Any], Any]:
+    """The method of an operator: ``self ∘ other``, or ``other ∘ self``."""
+
+    def method(self: Host, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            return NotImplemented
+        number: Any = self if type(other) in PLAIN else float(self)
+        operands = (other, number) if swapped else (number, other)
+        return (
+            self.numbers.combine(operation, *operands) if number is self else operation(*operands)
+        )
+
+    return method
+
+
+def relation(operation: Callable[..., Any]) -> Callable[[Host, Any], Any]:
+    """The method of a comparison."""
+
+    def method(self: Host, other: Any) -> Any:
+        if type(other) in PLAIN:
+            return self.numbers.decide(lambda: operation(self.read(), value(other)))
+        if isinstance(other, (Number, np.generic, np.ndarray)):
+            return operation(float(self), other)
+        return NotImplemented
+
+    return method
+
+
+def unary(operation: Callable[..., Any]) -> Callable[[Host], Any]:
+    return lambda self: self.numbers.combine(operation, self)
+
+
+def asking(name: str) -> Callable[..., Any]:
+    """A method of floats that needs the value."""
+    return lambda self, *args: getattr(float(self), name)(*args)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Host, f"__{_name}__", relation(getattr(operator, _name)))
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Host, f"__{_name}__", arithmetic(getattr(operator, _name)))
+    setattr(Host, f"__r{_name}__", arithmetic(getattr(operator, _name), swapped=True))
+for _name in ("neg", "pos", "abs"):
+    setattr(Host, f"__{_name}__", unary(getattr(operator, _name)))
+for _name in (
+    "__int__", "__trunc__", "__round__", "__floor__", "__ceil__", "__divmod__", "__rdivmod__",
+    "__hash__", "__repr__", "__str__", "__format__", "is_integer", "as_integer_ratio", "hex",
+):  # fmt: skip
+    setattr(Host, _name, asking(_name))

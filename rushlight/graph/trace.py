@@ -23,7 +23,7 @@ from rushlight.autograd.tape import Node as TapeNode
 from rushlight.errors import user_place
 from rushlight.generator import Generator
 from rushlight.graph.guards import Guards
-from rushlight.graph.host import host
+from rushlight.graph.host import Host, Numbers
 from rushlight.graph.ir import (
     CAPTURED,
     CONSTANT,
@@ -44,7 +44,7 @@ from rushlight.ops.base import Op, registry
 from rushlight.ops.elementwise import common_dtype, mismatch
 from rushlight.ops.families import Elementwise, number
 from rushlight.symbol import Symbol, TraceError
-from rushlight.tensor import LEAF, VIEW, Tensor
+from rushlight.tensor import LEAF, VIEW, Tensor, wrap
 
 
 @dataclass(slots=True)
@@ -92,6 +92,7 @@ class Trace:
         self.by_memory: dict[Any, Symbol] = {}
         self.by_symbol: dict[Symbol, Capture] = {}
         self.random = Streams(self)
+        self.numbers = Numbers(self)
         self.kept: dict[int, tuple[Tensor, dict[str, Any]]] = {}
         self.counters: dict[Any, tuple[int, Any]] = {}
         self.grads_of: dict[int, Tensor] = {}  # gradient tensors that were there before, by id
@@ -199,7 +200,10 @@ class Trace:
             kind = dtypes.get_default_dtype()
         found: list[Any] = []
         for t in operands:
-            if not isinstance(t, Tensor):
+            if type(t) is Host:
+                wide = dtypes.float32 if kind.numpy in dtypes.HALF else kind  # as `number` has it
+                found.append(self.run(CAST, (self.numbers.symbol(t),), {"dtype": wide}))
+            elif not isinstance(t, Tensor):
                 found.append(Symbol(self, *self.operand(number(t, kind.numpy))))
             elif t.dtype is kind:
                 found.append(self.symbol(t))
@@ -211,8 +215,8 @@ class Trace:
         """The node and the template of an operand."""
         if t is None:
             return None, None
-        if isinstance(t, (Tensor, Symbol)):
-            symbol = self.symbol(t)
+        if isinstance(t, (Tensor, Symbol)) or type(t) is Host:
+            symbol = self.numbers.symbol(t) if type(t) is Host else self.symbol(t)
             return self.current(symbol), symbol.template
         array = np.asarray(t)
         return constant(array), array
@@ -221,7 +225,7 @@ class Trace:
         """An attribute as the graph keeps it; a number of the host program becomes a constant."""
         if isinstance(value, Tensor):
             return value.item()
-        return value
+        return float(value) if type(value) is Host else value
 
     def symbol(self, t: Tensor | Symbol) -> Symbol:
         """The symbol of a tensor; one from outside becomes captured."""
@@ -261,6 +265,11 @@ class Trace:
         self.captures.append(Capture(node, None, generator=generator))
         self.values[node] = state
 
+    def capture_number(self, symbol: Symbol, read: Callable[[], float]) -> None:
+        """A number of the host program, which ``symbol`` stands for."""
+        self.captures.append(Capture(symbol.node, symbol, number=read))
+        self.values[symbol.node] = symbol.template
+
     def watch_hooks(self, t: Tensor) -> None:
         """Hooks of a tensor of outside are part of what the graph depends on."""
         if t._history is not None:
@@ -292,15 +301,14 @@ class Trace:
         t._array = symbol
         return t
 
-    def host(self, read: Callable[[], float]) -> Tensor:
-        """A number of the host program that may differ from call to call, as a 0-d tensor."""
-        array = np.array(read(), np.float64)
-        symbol = Symbol(self, Node(CAPTURED, (), {}, type_of(array)), array)
-        capture = Capture(symbol.node, symbol, number=read)
-        self.values[symbol.node] = array
-        self.captures.append(capture)
-        self.by_symbol[symbol] = capture
-        return host(symbol, read, self.decide)
+    def host(self, read: Callable[[], float]) -> Any:
+        """A number of the host program that may differ from call to call; it passes for a float."""
+        return Host(self.numbers, read)
+
+    def stand_in(self, t: Tensor) -> Tensor:
+        """A tensor of the type of ``t`` whose node shall be replaced by others."""
+        template = self.symbol(t).template
+        return wrap(Symbol(self, Node(CAPTURED, (), {}, type_of(template)), template))
 
     def decide(self, question: Callable[[], Any], answer: Any) -> None:
         """The graph is right as long as ``question()`` is answered like this."""
@@ -372,12 +380,8 @@ class Trace:
         self.store(t, self.run(op, (t, *others), attrs))
 
     def read(self, t: Tensor) -> np.ndarray:
-        """The elements, for Python: known of constants; numbers of the host become constants."""
+        """The elements, for Python: those of a constant are known."""
         symbol = self.symbol(t)
-        capture = self.by_symbol.get(symbol)
-        if capture is not None and capture.number is not None:
-            self.decide(capture.number, self.values[capture.node].item())
-            return self.values[capture.node]
         node = self.current(symbol)
         if node.op is CONSTANT:
             return node.attrs["value"]
@@ -509,7 +513,7 @@ class Trace:
         """What was written to, in tensors and in gradients."""
         found = Effects()
         for symbol, capture in self.by_symbol.items():
-            if symbol.version and symbol.node is not capture.node and capture.number is None:
+            if symbol.version and symbol.node is not capture.node:
                 history = capture.tensor._history if not capture.grad else None
                 if history is not None and history is not LEAF:
                     raise TraceError(

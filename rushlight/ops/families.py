@@ -274,6 +274,8 @@ class Binary(Elementwise, abstract=True):
             kind = x.dtype
             if options or not direct or kind.kind != "f" or kernels[kind] is not eager:
                 return general(self, other, **options)
+            if state.trace is not None:  # where the value of a number must not be asked for
+                return general(self, other)
             if isinstance(other, Tensor):
                 y = other._array
             elif isinstance(other, (int, float)):
@@ -281,8 +283,6 @@ class Binary(Elementwise, abstract=True):
             else:
                 return general(self, other)
             if state.grad and (self._history is not None or tracked(other) or unrecorded(self)):
-                return general(self, other)
-            if state.trace is not None:
                 return general(self, other)
             fits = y.shape == x.shape or is_expandable(y.shape, x.shape)
             if y.dtype is not kind or not fits or not x.flags.writeable:

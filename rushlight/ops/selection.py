@@ -138,10 +138,16 @@ def alike_tensors(condition: Any, a: Any, b: Any) -> tuple[Tensor, Tensor, Tenso
         if not isinstance(value, (Tensor, *NUMBER)):
             raise messages.expected_tensor("where", name, position, value)
     kind = common_dtype((a, b))
-    x, y = [
-        t.to(kind) if isinstance(t, Tensor) else literal(np.array(t, kind.numpy)) for t in (a, b)
-    ]
-    return c.to(dtypes.bool_), x, y
+    return c.to(dtypes.bool_), as_tensor(a, kind), as_tensor(b, kind)
+
+
+def as_tensor(value: Any, kind: dtypes.dtype) -> Tensor:
+    """An operand inside a trace as a tensor; a float may be a number that changes between calls."""
+    if isinstance(value, Tensor):
+        return value.to(kind)
+    if isinstance(value, float):
+        return registry["cast"].traced((value,), {"dtype": kind})
+    return literal(np.array(value, kind.numpy))
 
 
 def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -36,6 +36,7 @@ from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 
 ndarray = np.ndarray
+NOBODY = wrap(np.empty(0))
 tracing = threading.RLock()
 """Held while a function is traced: its arguments and gradients are symbols for that time."""
 
@@ -48,7 +49,28 @@ if sys.platform != "win32":  # a process is forked between two traces, not in th
 def specialize(
     function: Callable[..., Any], arguments: Arguments, lifted: set[int], only_graph: bool = False
 ) -> Any:
-    """Traces ``function`` for these arguments; with ``only_graph``, the graph is the result."""
+    """Traces ``function`` for these arguments; with ``only_graph``, the graph is the result.
+
+    What fails with numbers that change is tried with those of this call: it may want true floats.
+    """
+    if arguments.lifted:
+        try:
+            return attempt(function, arguments, lifted, only_graph)
+        except TraceError:
+            raise
+        except Exception:
+            pass
+    return attempt(function, arguments, lifted, only_graph, fixed=True)
+
+
+def attempt(
+    function: Callable[..., Any],
+    arguments: Arguments,
+    lifted: set[int],
+    only_graph: bool,
+    fixed: bool = False,
+) -> Any:
+    """:func:`specialize`, with changing numbers or (``fixed``) with those of this call."""
     guards = Guards(function, arguments.objects)
     trace = Trace()
     cell = Cell()
@@ -56,7 +78,7 @@ def specialize(
     begin = time.perf_counter()
     traced, draws = Traced(trace, arguments), Draws()
     try:
-        trace.call(traced.follow, function, cell, lifted, guards)
+        trace.call(traced.follow, function, cell, lifted, guards, fixed)
         for change in traced.changed_arguments():
             raise changed_state(change)
         if draws.happened():
@@ -106,12 +128,19 @@ class Traced:
         self.given: list[Watch] = []  # containers among the arguments
 
     def follow(
-        self, function: Callable[..., Any], cell: Cell, lifted: set[int], guards: Guards
+        self,
+        function: Callable[..., Any],
+        cell: Cell,
+        lifted: set[int],
+        guards: Guards,
+        fixed: bool,
     ) -> None:
         """Runs the function on symbols; then, if its result has a history, backward."""
         trace = self.trace
         count = len(cell.values)
-        hosts = iter([trace.host(functools.partial(cell.read, i)) for i in range(count)])
+        fixed = fixed or guards.asks_types
+        numbers = [trace.host(functools.partial(cell.read, i)) for i in range(count)]
+        hosts = iter([n.kind(float(n)) for n in numbers] if fixed else numbers)
         for t in self.arguments.tensors:
             trace.input(t)
         seen = [0]
@@ -233,6 +262,7 @@ class Specialization:
         self.captures = trace.captures
         self.decided = trace.decided
         self.hooks = trace.guards
+        self.settled = trace.numbers.settled
         self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
         self.grads_read = [(self.place(t), g is None) for t, g in trace.grads_read.values()]
         reached = trace.reached | guards.tensors()
@@ -247,8 +277,14 @@ class Specialization:
         self.roots, self.unused = traced.roots, traced.unused
         self.wanted = [self.place(t) for t in traced.wanted]
         self.sources = [(c, self.place(c.tensor)) for c in self.captures]
+        moves = [not self.is_still(*source) for source in self.sources]
+        self.holders = [NOBODY if m else t for m, (_, t) in zip(moves, self.sources, strict=True)]
+        self.moving = [(i, *self.sources[i]) for i, m in enumerate(moves) if m]
         self.memory = self.memory_of(trace)
         self.joint = bool(traced.gradients)
+        effects = self.changes or self.written or self.gradients or self.assigned
+        whole = self.returned == [("output", i) for i in range(self.count)]
+        self.pure = whole and not effects and not self.joint  # results are all there is
         self.backward: Executable | None = None
         self.forward: Executable
         if self.joint:
@@ -268,6 +304,10 @@ class Specialization:
             self.forward, self.backward = Executable(parts.forward), Executable(parts.backward)
         else:
             self.forward = Executable(graph)
+
+    def is_still(self, capture: Capture, place: Any) -> bool:
+        """Whether a captured value is always that of one tensor."""
+        return isinstance(place, Tensor) and not capture.grad and capture.entry is None
 
     def memory_of(self, trace: Trace) -> Memory:
         """What tensors of outside must be like: which of them are written to decides."""
@@ -291,35 +331,49 @@ class Specialization:
     def owner(self, capture: Capture) -> Any:
         return (self.place(capture.tensor), capture.grad)
 
-    def bind(self, arguments: Arguments) -> list[Any] | None:
+    def bind(self, tensors: Sequence[Tensor], lifted: Sequence[float] = ()) -> list[Any] | None:
         """What is captured, as it is now; None if the program is not right for this call."""
-        tensors = arguments.tensors
-        self.cell.values = arguments.lifted
+        if lifted:
+            self.cell.values = lifted
         for i, t in self.same:
             if tensors[i] is not t:
                 return None
         for place, empty in self.grads_read:
             if (self.find(place, tensors)._grad is None) is not empty:
                 return None
-        if not self.guards.hold() or not all([g.hold() for g in self.hooks]):
+        if not self.guards.hold():
             return None
+        for guards in self.hooks:
+            if not guards.hold():
+                return None
         for question, answer in self.decided:
             if question() != answer:
                 return None
         captured = self.captured(tensors)
         return captured if self.memory.fits(tensors, captured) else None
 
+    def what_changes(self) -> str | None:
+        """Why another program was needed, if the program can tell."""
+        change = self.guards.explain()
+        if change is None and self.settled is not None:
+            return f"a float that changes is needed as a number of Python's at {self.settled}"
+        return change
+
     def captured(self, tensors: Sequence[Tensor]) -> list[Any]:
         """All that is captured, as it is now."""
-        return [self.read(capture, place, tensors) for capture, place in self.sources]
+        found = [t._array for t in self.holders]
+        for i, capture, place in self.moving:
+            found[i] = self.read(capture, place, tensors)
+        return found
 
-    def run(self, arguments: Arguments, captured: list[Any]) -> Any:
+    def run(self, tensors: Sequence[Tensor], captured: list[Any]) -> Any:
         """Calls the program, and does what the function would have done to the outside."""
-        tensors = arguments.tensors
         inputs = [t._array for t in tensors]
         if Symbol in map(type, inputs):  # another thread traces with one of them
             with tracing:
                 inputs = [t._array for t in tensors]
+        if self.pure:
+            return self.rebuild([wrap(a) for a in self.forward.run(inputs, captured)])
         if self.joint:
             wanted = [self.find(place, tensors) for place in self.wanted]
             call = Call(self, inputs, captured)
@@ -392,14 +446,14 @@ class Call:
 
     def __init__(self, made: Specialization, inputs: list[ndarray], captured: list[Any]) -> None:
         self.made, self.inputs, self.captured = made, inputs, captured
-        self.rest: list[ndarray] = []
+        self.rest: Sequence[ndarray] = ()
         self.kept: list[Any] = []
         self.versions: list[tuple[Tensor, Any, int]] = []
 
     def run(self) -> list[Tensor]:
         return self.take(self.made.forward.run(self.inputs, self.captured))
 
-    def take(self, arrays: list[ndarray]) -> list[Tensor]:
+    def take(self, arrays: Sequence[ndarray]) -> list[Tensor]:
         """The results among the outputs of the forward program; others are for later."""
         made = self.made
         end = len(arrays) - made.kept.count(None)

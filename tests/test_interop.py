@@ -189,7 +189,6 @@ def write_seven(t: rl.Tensor) -> None:
     t.fill_(7)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_shared_memory_is_seen_by_a_forked_process() -> None:
     shared, alone = rl.zeros(3).share_memory_(), rl.zeros(3)
     assert shared.is_shared()

@@ -116,7 +116,6 @@ def test_what_cannot_be_pickled() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_workers_need_no_pickling() -> None:
     dataset = Pairs(4, 1, lambda: (rl.zeros(3), 9))
     loader = DataLoader(dataset, batch_size=2, num_workers=2, multiprocessing_context="fork")

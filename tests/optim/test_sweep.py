@@ -184,7 +184,6 @@ def test_threads_are_as_quiet_as_the_caller() -> None:
 
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     assert squares(9)
     with multiprocessing.get_context("fork").Pool(1) as pool:

@@ -185,7 +185,6 @@ def test_random_stream_of_worker_threads() -> None:
     assert drawn[0] == drawn[1]
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_random_streams_of_worker_processes() -> None:
     drawn = []
     for lib, data, dataset in ((rl, ours, Noise()), (torch, theirs, TorchNoise())):

@@ -275,31 +275,28 @@ def start(seed):
         work(seed)
     return process
 
-chance, end, killed = random.Random(0), time.monotonic() + float(sys.argv[2]), 0
+chance = random.Random(0)
 running = [start(seed) for seed in range(8)]
-while time.monotonic() < end:
+for number in range(50):
     time.sleep(chance.random() * 0.02)
     victim = running.pop(chance.randrange(8))
     os.kill(victim, signal.SIGKILL)
     assert os.waitpid(victim, 0)[1] == signal.SIGKILL, "a wrong result"
-    killed += 1
-    running.append(start(killed + 8))
+    running.append(start(8 + number))
 for process in running:
     os.kill(process, signal.SIGKILL)
     assert os.waitpid(process, 0)[1] == signal.SIGKILL, "a wrong result"
 cache = Cache(sys.argv[1], 300_000)
 names = [hashlib.sha256(bytes([i])).hexdigest() for i in range(30)]
 assert any([cache.get(name) for name in names])
-print(killed)
 """
 
 
 @posix
 def test_processes_that_are_killed_leave_no_wrong_entry(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", STORM, str(tmp_path), "2"]
+    command = [sys.executable, "-c", STORM, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 20
 
 
 def test_the_name_of_an_entry_keeps_parts_apart() -> None:

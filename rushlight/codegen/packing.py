@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.codegen.instructions import TYPES, mangled, vector
+from rushlight.codegen.instructions import vector
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import NativeText
 

@@ -16,6 +16,7 @@ from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.tiling import Matrix, Works, matrix, plan
 
 KINDS = ("f32", "f64")
+LONGEST = 1 << 13  # rows of a table
 
 
 class Place(NamedTuple):
@@ -46,6 +47,9 @@ def product_works(
     columns = [x for x in of_c if x not in batch and x in of_b]
     inner = [x for x in of_a if x in of_b and x not in of_c]
     first = seen(of_a, a, rows, inner, batch, c, of_c)
+    while rows and (len(first.rows) > LONGEST or not (first.step == 1 or first.beside)):
+        batch.append(rows.pop(0))  # so that the other rows are fewer, or beside each other
+        first = seen(of_a, a, rows, inner, batch, c, of_c)
     second = seen(of_b, b, columns, inner, batch, c, of_c)
     target = seen(of_c, c, rows, [], batch, c, of_c)
     if not seen(of_c, c, columns, [], [], c, of_c).beside:

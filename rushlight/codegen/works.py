@@ -22,5 +22,5 @@ def works_of(node: Node, places: Sequence[Place | None], registers: Registers) -
     if first is None or second is None or {n.type.dtype for n in node.inputs} != {node.type.dtype}:
         return None
     result = Place(node.type.shape, strides(node.type.shape))
-    letters = node.op.subscripts(first.shape, second.shape)
+    letters = node.op.subscripts(node.attrs, first.shape, second.shape)
     return product_works(letters, first, second, result, node.type.kind, registers)

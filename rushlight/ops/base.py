@@ -84,7 +84,7 @@ class Op:
     scatter: Any = None  # (b, *sources, **attrs): a result written to at computed places
     scan: Any = None  # (b, *sources, **attrs): running sums or products
     decompose: Any = None  # (*tensors, **attrs): the op in ops that a graph holds in its place
-    subscripts: Any = None  # (*shapes): the letters of a product's operands and its result
+    subscripts: Any = None  # (attrs, *shapes): the letters of a product's operands and its result
     library: str = ""  # why none of them: programs call ``eager``
     infer: Any = None  # (arrays, attrs): arrays like the results, of which only the types count
     compute_into: Any = None  # (arrays, attrs, out): ``compute``, its result written to an array

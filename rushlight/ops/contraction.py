@@ -84,7 +84,7 @@ class Product(Op, abstract=True):
         x, y = arrays
         return np.empty((*x.shape[:-1], *y.shape[1:]), x.dtype)
 
-    def subscripts(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, str, str]:
+    def subscripts(self, attrs: Any, a: Sequence[int], b: Sequence[int]) -> tuple[str, str, str]:
         rows, columns = "m" * (len(a) - 1), "n" * (len(b) - 1)
         return f"{rows}k", f"k{columns}", rows + columns
 
@@ -337,7 +337,7 @@ class Bmm(Op):
         batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         return np.empty((*batch, x.shape[-2], y.shape[-1]), x.dtype)
 
-    def subscripts(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, str, str]:
+    def subscripts(self, attrs: Any, a: Sequence[int], b: Sequence[int]) -> tuple[str, str, str]:
         batch = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: max(len(a), len(b)) - 2]
         own = [batch[len(batch) - len(shape) + 2 :] for shape in (a, b)]
         return f"{own[0]}mk", f"{own[1]}kn", f"{batch}mn"

@@ -13,6 +13,7 @@ from rushlight import dtypes
 from rushlight.kernels import convolution as kernels
 from rushlight.kernels.windows import Geometry, Sizes
 from rushlight.layouts import shape_of, whole
+from rushlight.ops import channels_last
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.contraction import conjugated, rounded
 from rushlight.ops.convolution_checks import checked_operands, geometry_of, planned
@@ -43,6 +44,11 @@ class Convolve(Op):
 
     def eager(self, x, w, bias, *, geometry, count):
         return biased(partial(kernels.convolve, geometry=geometry, count=count), x, w, bias)
+
+    def decompose(self, x, w, bias, *, geometry, count):
+        if not channels_last.fits(x, w) or is_depthwise(x, geometry):
+            return NotImplemented
+        return with_bias(channels_last.convolution(x, w, geometry, count), bias)
 
     def vjp_x(self, g, _y, _x, w, _bias, *, geometry, count):
         return convolve_transposed(g, conjugated(w), None, geometry, _x.shape[2:])
@@ -75,6 +81,12 @@ class ConvolveTransposed(Op):
             partial(kernels.convolve_transposed, geometry=geometry, size=size), y, w, bias
         )
 
+    def decompose(self, y, w, bias, *, geometry, size):
+        if not channels_last.fits(y, w) or is_depthwise(y, geometry):
+            return NotImplemented
+        x = channels_last.convolution_transposed(y, w, geometry, size)
+        return x if x is NotImplemented else with_bias(x, bias)
+
     def vjp_y(self, g, _x, _y, w, _bias, *, geometry, size):
         return convolve(g, conjugated(w), None, geometry, _y.shape[2:])
 
@@ -102,6 +114,11 @@ class ConvolveWeight(Op):
     def eager(self, x, y, *, geometry, kernel):
         return rounded(partial(kernels.convolve_weight, geometry=geometry, kernel=kernel), x, y)
 
+    def decompose(self, x, y, *, geometry, kernel):
+        if not channels_last.fits(x, y) or is_depthwise(x, geometry):
+            return NotImplemented
+        return channels_last.convolution_weight(x, y, geometry, kernel)
+
     def vjp_x(self, g, _w, _x, y, *, geometry, kernel):
         return convolve_transposed(conjugated(y), g, None, geometry, _x.shape[2:])
 
@@ -127,6 +144,16 @@ def biased(kernel: Callable[..., ndarray], x: ndarray, w: ndarray, bias: ndarray
         return y
 
     return rounded(sum_of_both, x, w, bias)
+
+
+def with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
+    """Images plus a bias for each channel."""
+    return y if bias is None else y + bias.view(-1, *[1] * (y.ndim - 2))
+
+
+def is_depthwise(x: Tensor, geometry: Geometry) -> bool:
+    """Whether every channel has weights of its own."""
+    return 1 < geometry.groups == x.shape[1]
 
 
 def over_places(g: Tensor) -> Tensor:

@@ -84,6 +84,7 @@ class View(Op, abstract=True):
 
     operands = ("x",)
     origin: Any = None  # (b, i, shape, **attrs): where in x of this shape the element at i is from
+    stays: bool = False  # always seen where its operand lies, since it repeats elements
     seen: Any = None  # (b, j, shape, **attrs): whether and where the view sees the element at j
 
     def at(self, b, i, x, **attrs):

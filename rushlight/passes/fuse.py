@@ -101,7 +101,7 @@ class Fusion:
                 self.begin_call(node)
             elif node in self.early:
                 self.place_number(node)
-            elif isinstance(node.op, View) and self.is_alias(node):
+            elif isinstance(node.op, View) and (node.op.stays or self.is_alias(node)):
                 self.place_alias(node)
             else:
                 self.place(node)

@@ -28,7 +28,6 @@ from rushlight.runtime.arena import plan as plan_memory
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 
-
 KINDS = {short: DTYPES[name] for short, name in LONG.items()}
 
 

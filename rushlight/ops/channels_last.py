@@ -1,0 +1,222 @@
+"""Convolutions as products of windows: what graphs hold in their place.
+
+With channels last, all that a window of an image holds is a strided view of it, and a convolution
+is a product of that view with the weight, summed over window and channels:
+
+    y[n, p, o] = Σₖ Σ_c x[n, p · stride + k · dilation, c] · w[o, c, k]
+
+Both gradients are products of such views too. Nothing is gathered, and what is padded, permuted or
+added around them are ordinary ops, which join the loops of their neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from rushlight.kernels.windows import Geometry, Sizes
+from rushlight.ops.base import Op, ops, registry
+from rushlight.ops.views import View
+from rushlight.tensor import Tensor
+
+KINDS = (np.dtype(np.float32), np.dtype(np.float64))
+LETTERS = "pqr", "hwd"  # of places and of the positions in a window
+
+
+class Sliding(View):
+    """The windows of images (n, *size, …): (n, *count, *kernel, …).
+
+    ``dilation`` is negative where windows are seen from their end to their beginning.
+    """
+
+    function = method = differentiable = False
+    stays = True
+
+    def check(self, x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, count: Sizes) -> Any:
+        attrs = {"kernel": kernel, "stride": stride, "dilation": dilation, "count": count}
+        return (x,), attrs
+
+    def eager(self, x, *, kernel, stride, dilation, count):
+        dims = len(kernel)
+        begin = [slice(first(k, d), None) for k, d in zip(kernel, dilation, strict=True)]
+        seen = x[(slice(None), *begin)]
+        own = x.strides[1 : 1 + dims]
+        steps = [step * s for step, s in zip(own, stride, strict=True)]
+        inner = [step * d for step, d in zip(own, dilation, strict=True)]
+        shape = (len(x), *count, *kernel, *x.shape[1 + dims :])
+        strides = (x.strides[0], *steps, *inner, *x.strides[1 + dims :])
+        return as_strided(seen, shape, strides, writeable=False)
+
+    def origin(self, b, i, shape, *, kernel, stride, dilation, count):
+        dims = len(kernel)
+        places, positions = i[1 : 1 + dims], i[1 + dims : 1 + 2 * dims]
+        sides = zip(places, positions, kernel, stride, dilation, strict=True)
+        spots = [b.position(p * s + k * d + first(size, d)) for p, k, size, s, d in sides]
+        return (i[0], *spots, *i[1 + 2 * dims :])
+
+
+def first(kernel: int, dilation: int) -> int:
+    """Where the window at 0 begins."""
+    return 0 if dilation > 0 else (1 - kernel) * dilation
+
+
+class Contract(Op):
+    """Products of elements, summed over the letters that the result lacks, as in ``einsum``."""
+
+    function = method = differentiable = False
+    library = "a contraction"
+
+    def check(self, a: Tensor, b: Tensor, letters: tuple[str, str, str]) -> Any:
+        return (a, b), {"letters": letters}
+
+    def subscripts(self, attrs: Any, a: Sequence[int], b: Sequence[int]) -> tuple[str, str, str]:
+        return attrs["letters"]
+
+    def infer(self, arrays, attrs):
+        of_a, of_b, of_y = attrs["letters"]
+        sizes = dict(zip(of_a + of_b, arrays[0].shape + arrays[1].shape, strict=True))
+        return np.empty([sizes[x] for x in of_y], arrays[0].dtype)
+
+    def eager(self, a, b, *, letters):
+        return np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
+
+
+class Stored(Op):
+    """The same elements, in memory of their own."""
+
+    function = method = differentiable = False
+
+    def check(self, x: Tensor) -> Any:
+        return (x,), {}
+
+    def eager(self, x):
+        return np.ascontiguousarray(x)
+
+    def at(self, b, i, x):
+        return x[i]
+
+
+sliding = registry["sliding"].call
+contract = registry["contract"].call
+stored = registry["stored"].call
+
+
+def fits(*operands: Tensor) -> bool:
+    """Whether there are products for these operands."""
+    return all([t._array.dtype in KINDS and t._array.size for t in operands])
+
+
+def last(x: Tensor) -> Tensor:
+    """Images with their channels last."""
+    return x.permute(0, *range(2, x.ndim), 1)
+
+
+def channels_second(x: Tensor) -> Tensor:
+    """Images with their channels where users have them."""
+    return x.permute(0, x.ndim - 1, *range(1, x.ndim - 1))
+
+
+def framed(x: Tensor, low: Sizes, size: Sizes, groups: int, windows: bool) -> Tensor:
+    """Images, channels last: of this ``size``, beginning ``low`` before them, zeros around."""
+    z = last(x)
+    pads: list[int] = [0, 0]
+    for n, before, whole in reversed([*zip(z.shape[1:-1], low, size, strict=True)]):
+        pads += [before, whole - before - n]
+    if any(pads):
+        z = ops.constant_pad_nd(z, pads, 0.0)
+    elif windows:
+        z = stored(z)
+    return z if groups == 1 else z.view(*z.shape[:-1], groups, z.shape[-1] // groups)
+
+
+def windows_of(x: Tensor, kernel: Sizes, geometry: Geometry, count: Sizes) -> Tensor:
+    """The windows of a convolution over ``x``."""
+    sides = zip(count, geometry.stride, kernel, geometry.dilation, strict=True)
+    size = tuple([(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in sides])
+    z = framed(x, geometry.padding, size, geometry.groups, prod(kernel) > 1)
+    return sliding(z, kernel, geometry.stride, geometry.dilation, count)
+
+
+def grouped(w: Tensor, groups: int) -> Tensor:
+    """A weight (o, c, *kernel), its outputs by groups."""
+    return w if groups == 1 else w.view(groups, w.shape[0] // groups, *w.shape[1:])
+
+
+def letters_of(dims: int, groups: int) -> tuple[str, str, str]:
+    """Of places, positions in a window, and groups."""
+    places, positions = [letters[:dims] for letters in LETTERS]
+    return places, positions, "g" if groups > 1 else ""
+
+
+def convolution(x: Tensor, w: Tensor, geometry: Geometry, count: Sizes) -> Tensor:
+    """:class:`rushlight.ops.convolution.Convolve` without a bias."""
+    dims, groups = len(count), geometry.groups
+    p, k, g = letters_of(dims, groups)
+    v = windows_of(x, w.shape[2:], geometry, count)
+    y = contract(v, grouped(w, groups), (f"n{p}{k}{g}c", f"{g}oc{k}", f"n{p}{g}o"))
+    return channels_second(y.view(len(x), *count, len(w)))
+
+
+def convolution_weight(x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) -> Tensor:
+    """:class:`rushlight.ops.convolution.ConvolveWeight`."""
+    dims, groups = len(kernel), geometry.groups
+    p, k, g = letters_of(dims, groups)
+    v = windows_of(x, kernel, geometry, y.shape[2:])
+    r = last(y)
+    if groups > 1:
+        r = r.reshape(*r.shape[:-1], groups, r.shape[-1] // groups)
+    w = contract(v, r, (f"n{p}{k}{g}c", f"n{p}{g}o", f"{g}{k}co"))
+    at = {letter: d for d, letter in enumerate(f"{g}{k}co")}
+    w = w.permute(*[at[letter] for letter in f"{g}oc{k}"])
+    return w if groups == 1 else w.reshape(y.shape[1], -1, *kernel)
+
+
+def convolution_transposed(y: Tensor, w: Tensor, geometry: Geometry, size: Sizes) -> Any:
+    """:class:`rushlight.ops.convolution.ConvolveTransposed` without a bias.
+
+    Every ``stride``-th place of x meets the same part of the weight: these phases are convolutions
+    of their own, and x is made of them in turn.
+    """
+    kernel, stride, dilation = w.shape[2:], geometry.stride, geometry.dilation
+    if any([s > 1 and d > 1 for s, d in zip(stride, dilation, strict=True)]):
+        return NotImplemented
+    count = tuple([-(-n // s) for n, s in zip(size, stride, strict=True)])
+    phases = [phase(y, w, geometry, count, offset) for offset in product(*map(range, stride))]
+    if len(phases) == 1:
+        return channels_second(phases[0])
+    whole = ops.stack(phases).view(*stride, *phases[0].shape)
+    dims = len(size)
+    order = [dims, *[d for n in range(dims) for d in (dims + 1 + n, n)], 2 * dims + 1]
+    sizes = [n * s for n, s in zip(count, stride, strict=True)]
+    x = whole.permute(*order).reshape(len(y), *sizes, -1)
+    crop = (slice(None), *[slice(n) for n in size])
+    return channels_second(x[crop])
+
+
+def phase(y: Tensor, w: Tensor, geometry: Geometry, count: Sizes, offset: Sizes) -> Tensor:
+    """The places offset, offset + stride, … of x, channels last."""
+    dims, groups = len(count), geometry.groups
+    places, positions, g = letters_of(dims, groups)
+    channels = w.shape[1] * groups
+    cut: list[Any] = [slice(None)] * 2
+    kernel, low = [], []
+    sides = zip(w.shape[2:], geometry.stride, geometry.padding, geometry.dilation, strict=True)
+    for (k, s, p, d), b in zip(sides, offset, strict=True):
+        begin = (b + p) % s
+        kernel.append(max(0, -(-(k - begin) // s)))
+        cut.append(slice(begin, None, s))
+        low.append((kernel[-1] - 1) * d - (b + p - begin) // s)
+    if 0 in kernel:
+        return ops.zeros(len(y), *count, channels, dtype=y.dtype)
+    dilation = tuple([-d for d in geometry.dilation])
+    size = tuple([n + (k - 1) * -d for n, k, d in zip(count, kernel, dilation, strict=True)])
+    z = framed(y, tuple(low), size, groups, prod(kernel) > 1)
+    v = sliding(z, tuple(kernel), (1,) * dims, dilation, count)
+    part = grouped(w[tuple(cut)] if any([s > 1 for s in geometry.stride]) else w, groups)
+    letters = f"n{places}{positions}{g}o", f"{g}oc{positions}", f"n{places}{g}c"
+    return contract(v, part, letters).view(len(y), *count, channels)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, repeat
-from operator import attrgetter, is_
+from operator import is_
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -31,7 +31,6 @@ class Missing(Enum):
 MISSING = Missing.MISSING
 
 END = object()
-ARRAY, HISTORY = attrgetter("_array"), attrgetter("_history")
 Matters = Callable[[Any], bool]
 INEXACT = (float, complex, np.inexact)
 PLAIN = (
@@ -313,7 +312,8 @@ class Sort(Watch):
         return f"{self.path}.{key}"
 
     def enlist(self, panel: Panel) -> None:
-        panel.tensors.append(self.container)
+        panel.objects += [self.container] * 2
+        panel.names += ["_array", "_history"]
 
 
 class Elements(Watch):
@@ -350,9 +350,9 @@ def attribute(owner: Any, name: str) -> Any:
 class Panel:
     """Many watches, compared together.
 
-    ``views`` are live iterables, whose elements follow each other; ``dicts`` and ``keys``, and
-    ``objects`` and ``names``, are places; ``sized`` are containers that shall keep their lengths;
-    ``small`` are arrays that shall keep their elements; a tensor is of another sort only if it has
+    ``objects`` and ``names``, and ``dicts`` and ``keys``, are places; ``views`` are live iterables,
+    whose elements follow each other; ``sized`` are containers that shall keep their lengths;
+    ``small`` are arrays that shall keep their elements. A tensor is of another sort only if it has
     another array or history.
     """
 
@@ -361,42 +361,57 @@ class Panel:
         self.arrange()
 
     def arrange(self) -> None:
-        self.views: list[Iterable[Any]] = []
-        self.dicts: list[dict[Any, Any]] = []
-        self.keys: list[Any] = []
         self.objects: list[Any] = []
         self.names: list[str] = []
+        self.dicts: list[dict[Any, Any]] = []
+        self.keys: list[Any] = []
+        self.views: list[Iterable[Any]] = []
         self.sized: list[Collection[Any]] = []
-        self.tensors: list[Tensor] = []
         self.small: list[np.ndarray] = []
         for watch in self.watches:
             watch.enlist(self)
-        self.views.append((END,))  # which is in another place when one of them grows or shrinks
+        if self.views:
+            self.views.append((END,))  # which is in another place when one grows or shrinks
         self.remember()
 
     def remember(self) -> None:
-        """Takes the present for what is to stay."""
-        self.elements = list(chain.from_iterable(self.views))
-        self.entries = list(map(dict.get, self.dicts, self.keys, repeat(MISSING)))
+        """Takes the present for what is to stay, and finds out what there is to look at."""
         self.attributes = list(map(attribute, self.objects, self.names))
+        self.entries = list(map(dict.get, self.dicts, self.keys, repeat(MISSING)))
+        self.elements = list(chain.from_iterable(self.views))
         self.sizes = list(map(len, self.sized))
         self.bytes = list(map(np.ndarray.tobytes, self.small))
-        self.arrays = [attribute(t, "_array") for t in self.tensors]
-        self.histories = list(map(HISTORY, self.tensors))
+        looks = (
+            (self.objects, self.same_attributes),
+            (self.dicts, self.same_entries),
+            (self.views, self.same_elements),
+            (self.sized, self.same_sizes),
+            (self.small, self.same_bytes),
+        )
+        self.looks = [look for places, look in looks if places]
 
     def unmoved(self) -> bool:
         """Whether the same objects are in the same places; an empty cell raises ValueError."""
-        return (
-            all(map(is_, map(ARRAY, self.tensors), self.arrays))
-            and list(map(HISTORY, self.tensors)) == self.histories
-            and all(
-                map(is_, map(getattr, self.objects, self.names, repeat(MISSING)), self.attributes)
-            )
-            and all(map(is_, map(dict.get, self.dicts, self.keys, repeat(MISSING)), self.entries))
-            and all(map(is_, chain.from_iterable(self.views), self.elements))
-            and list(map(len, self.sized)) == self.sizes
-            and list(map(np.ndarray.tobytes, self.small)) == self.bytes
-        )
+        for look in self.looks:  # noqa: SIM110 - a generator takes longer than most looks
+            if not look():
+                return False
+        return True
+
+    def same_attributes(self) -> bool:
+        now = map(getattr, self.objects, self.names, repeat(MISSING))
+        return all(map(is_, now, self.attributes))
+
+    def same_entries(self) -> bool:
+        return all(map(is_, map(dict.get, self.dicts, self.keys, repeat(MISSING)), self.entries))
+
+    def same_elements(self) -> bool:
+        return all(map(is_, chain.from_iterable(self.views), self.elements))
+
+    def same_sizes(self) -> bool:
+        return list(map(len, self.sized)) == self.sizes
+
+    def same_bytes(self) -> bool:
+        return list(map(np.ndarray.tobytes, self.small)) == self.bytes
 
     def hold(self) -> bool:
         """Whether nothing that matters has changed."""

@@ -6,11 +6,11 @@ a library call interrupts that. Two threads may call one executable: each uses a
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -20,99 +20,18 @@ from rushlight.config import config
 from rushlight.graph.ir import Graph
 from rushlight.passes import pipeline
 from rushlight.passes.order import Plan
-from rushlight.runtime import files
+from rushlight.runtime import files, natives
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.cache import Cache, folder, object_code
+from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.jit import load, target
-from rushlight.runtime.program import CallStep, KernelStep, build, errors_of
-from rushlight.runtime.threads import pool, symbols
+from rushlight.runtime.program import CallStep, KernelStep, Step, build, errors_of
+from rushlight.runtime.threads import pool
 
+empty = np.empty
 WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
-STEP = 6  # words of a native step: function, table of buffers, count, chunk, chunks, bytes
 
-DRIVER = """
-declare void @rl_parallel(ptr, ptr, ptr, i64)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-
-define internal void @chunk(ptr %step, i64 %number) {
-  %function = load ptr, ptr %step
-  %buffers.at = getelementptr i64, ptr %step, i64 1
-  %count.at = getelementptr i64, ptr %step, i64 2
-  %size.at = getelementptr i64, ptr %step, i64 3
-  %buffers = load ptr, ptr %buffers.at
-  %count = load i64, ptr %count.at
-  %size = load i64, ptr %size.at
-  %begin = mul i64 %number, %size
-  %far = add i64 %begin, %size
-  %over = icmp sgt i64 %far, %count
-  %end = select i1 %over, i64 %count, i64 %far
-  call void %function(ptr %buffers, i64 %begin, i64 %end)
-  ret void
-}
-
-; Runs steps until one meets an error; the result is how many have run.
-define i64 @rl_run(ptr %steps, i64 %count, ptr %pool, ptr %error) {
-  %any = icmp sgt i64 %count, 0
-  br i1 %any, label %step, label %end
-
-step:
-  %i = phi i64 [ 0, %0 ], [ %next, %ran ]
-  %offset = mul i64 %i, 6
-  %at = getelementptr i64, ptr %steps, i64 %offset
-  %function = load ptr, ptr %at
-  %copies = icmp eq ptr %function, null
-  br i1 %copies, label %copy, label %kernel
-
-copy:
-  %table.at = getelementptr i64, ptr %at, i64 1
-  %table = load ptr, ptr %table.at
-  %source = load ptr, ptr %table
-  %target.at = getelementptr i64, ptr %table, i64 1
-  %target = load ptr, ptr %target.at
-  %bytes.at = getelementptr i64, ptr %at, i64 5
-  %bytes = load i64, ptr %bytes.at
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
-  br label %ran
-
-kernel:
-  %chunks.at = getelementptr i64, ptr %at, i64 4
-  %chunks = load i64, ptr %chunks.at
-  %several = icmp sgt i64 %chunks, 1
-  br i1 %several, label %parallel, label %alone
-
-parallel:
-  call void @rl_parallel(ptr %pool, ptr @chunk, ptr %at, i64 %chunks)
-  br label %checked
-
-alone:
-  call void @chunk(ptr %at, i64 0)
-  br label %checked
-
-checked:
-  %code = load i64, ptr %error
-  %failed = icmp ne i64 %code, 0
-  br i1 %failed, label %end, label %ran
-
-ran:
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %step, label %end
-
-end:
-  %done = phi i64 [ 0, %0 ], [ %i, %checked ], [ %count, %ran ]
-  ret i64 %done
-}
-"""
-
-
-@functools.cache
-def driver() -> tuple[Any, Any]:
-    """The native function that runs steps."""
-    library = load([object_code(DRIVER, optimize=1)], symbols())
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
-    )
-    return kind(library.address("rl_run")), library
+Arrays = tuple[Any, ...]
 
 
 class Executable:
@@ -150,6 +69,13 @@ class Executable:
         self.library = load([code]) if code else None
         self.idle = [Binding(self)]
 
+    def function(self, step: KernelStep) -> int:
+        """Where the native function of a step is."""
+        if step.shared:
+            return natives.address(step.name)
+        assert self.library is not None
+        return self.library.address(step.name)
+
     def compile(self) -> bytes:
         """Makes the program; the result is its object code."""
         graph, plan = self.lowered
@@ -179,7 +105,7 @@ class Executable:
     def plan(self) -> Plan:
         return self.lowered[1]
 
-    def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
         """The outputs of the graph for these inputs and captured values."""
         try:
             binding = self.idle.pop()
@@ -192,40 +118,44 @@ class Executable:
             self.idle.append(binding)
 
 
-def address_of(array: np.ndarray) -> int:
-    """Where the elements begin; the first way is the quicker one."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # read-only, empty, or of a type that buffers do not know
-        return array.ctypes.data
-
-
 class Binding:
-    """The memory of one running call: arena, table of addresses, arrays for library calls."""
+    """The memory of one running call: arena, table of addresses, arrays for library calls.
+
+    A call gives native code one tuple: inputs, what is captured, outputs. Library calls see the
+    same arrays by their slots.
+    """
 
     def __init__(self, executable: Executable) -> None:
         program = self.program = executable.program
         self.executable = executable
         self.memory = Arena(program.arena)
         self.error = np.zeros(2, np.int64)
-        self.error_at = self.error.ctypes.data
         self.arrays: list[Any] = [None] * len(program.slots)
-        targets = [target for target, _ in executable.source.writes]
-        leaves = (*executable.source.inputs, *executable.source.captured)
-        self.written = {i for i, node in enumerate(leaves) if node in targets}
         self.copied: list[tuple[np.ndarray, np.ndarray]] = []
         self.readers: list[list[tuple[Library, int]]] = [[] for _ in program.slots]
         self.parts: list[Native | Library] = []  # what to run, one after the other
+        self.border()
         self.tabulate()
         self.fix()
-        self.outputs = [
-            (i, slot.shape, slot.dtype)
-            for i, slot in enumerate(program.slots)
-            if slot.where == "output"
-        ]
-        self.passing = [*range(len(executable.source.inputs)), *[i for i, _, _ in self.outputs]]
         calls = any([isinstance(part, Library) for part in self.parts])
         self.enter: Callable[..., None] | None = quiet_context().run if calls else None
+
+    def border(self) -> None:
+        """What comes from outside and goes there: the numbers of slots in the tuple of a call."""
+        source, slots = self.executable.source, self.program.slots
+        made = [i for i, slot in enumerate(slots) if slot.where == "output"]
+        self.outputs = [(slots[i].shape, slots[i].dtype) for i in made]
+        targets = [target for target, _ in source.writes]
+        leaves = (*source.inputs, *source.captured)
+        self.written = {i for i, node in enumerate(leaves) if node in targets}
+        self.first = len(source.inputs)  # the slot of the first captured value
+        self.held: list[Any] = [None] * len(source.captured)  # as they were at the last call
+        self.ready: list[Any] = [None] * len(source.captured)  # as the program takes them
+        self.numbers = {slot: number for number, slot in enumerate((*range(len(leaves)), *made))}
+        used = {slot for step in self.program.steps for slot in seen_by(step)}
+        self.end = len(leaves)  # where outputs begin in that tuple
+        passing = (*range(self.first), *made)
+        self.shown = [(i, self.numbers[i]) for i in passing if i in used]
 
     def tabulate(self) -> None:
         """One table with the addresses of the buffers of all steps, and the native steps."""
@@ -239,8 +169,7 @@ class Binding:
                 self.parts.append(Library(self, step))
                 begin = len(native)
             elif isinstance(step, KernelStep):
-                assert self.executable.library is not None
-                function = self.executable.library.address(step.name)
+                function = self.executable.function(step)
                 chunks = -(-step.parts // max(1, step.chunk))
                 native.append([function, len(which), step.parts, step.chunk, chunks, 0])
                 which += [*step.slots, last]
@@ -250,13 +179,9 @@ class Binding:
                 which += [step.source, step.target]
         self.cut(native, begin)
         self.kernels = [s for s in self.program.steps if not isinstance(s, CallStep)]
-        table = np.zeros(len(which), np.int64)
-        self.table = table.data
-        self.places: list[list[int]] = [[] for _ in range(last + 1)]  # of a slot in the table
-        for place, slot in enumerate(which):
-            self.places[slot].append(place)
+        self.which, self.table = which, np.zeros(len(which), np.int64)
         self.steps = np.array(native, np.int64).reshape(-1, STEP)
-        self.steps[:, 1] = table.ctypes.data + 8 * self.steps[:, 1]
+        self.steps[:, 1] = self.table.ctypes.data + 8 * self.steps[:, 1]
 
     def cut(self, native: list[list[int]], begin: int) -> None:
         """The native steps from ``begin`` on become a part."""
@@ -264,65 +189,79 @@ class Binding:
             self.parts.append(Native(self, begin, [step[4] for step in native[begin:]]))
 
     def fix(self) -> None:
-        """Addresses and arrays that are the same at every call."""
-        for place in self.places[-1]:
-            self.table[place] = self.error_at
+        """Addresses and arrays that are the same at every call; and pairs for the others."""
+        addresses = {len(self.program.slots): self.error.ctypes.data}
         for i, slot in enumerate(self.program.slots):
             if slot.where == "arena":
                 raw = self.memory.bytes[slot.place : slot.place + slot.nbytes]
-                array = raw.view(slot.dtype).reshape(slot.shape)
-                self.put(i, array, self.memory.address + slot.place)
+                self.put(i, raw.view(slot.dtype).reshape(slot.shape))
+                addresses[i] = self.memory.address + slot.place
             elif slot.where == "constant":
-                array = self.program.constants[slot.place]
-                self.put(i, array, address_of(array))
+                self.put(i, self.program.constants[slot.place])
+                addresses[i] = self.arrays[i].ctypes.data
+        pairs = []
+        for place, which in enumerate(self.which):
+            if which in addresses:
+                self.table[place] = addresses[which]
+            else:
+                pairs.append((self.numbers[which], self.table.ctypes.data + 8 * place))
+        self.pairs = np.array(pairs, np.int64).reshape(-1, 2)
+        natives = [part for part in self.parts if isinstance(part, Native)]
+        for part in natives:
+            part.describe(self.pairs if part is natives[0] else self.pairs[:0])
 
-    def put(self, slot: int, array: Any, address: int = 0) -> None:
+    def put(self, slot: int, array: Any) -> None:
         """Gives a slot its array, and tells who reads it."""
         self.arrays[slot] = array
-        for place in self.places[slot]:
-            self.table[place] = address
         for library, k in self.readers[slot]:
             library.see(k)
 
-    def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
-        results = self.begin(inputs, captured)
+    def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
+        arrays = self.begin(inputs, captured)
         if self.enter is None:
-            self.execute()
+            self.execute(arrays)
         else:
-            self.enter(self.execute)
+            self.enter(self.execute, arrays)
         for array, own in self.copied:
             array[...] = own
-        return results
+        return arrays[self.end :]
 
-    def begin(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> list[np.ndarray]:
-        """Makes the outputs, and writes down where everything is."""
-        arrays = self.arrays
-        for i, array in enumerate((*inputs, *captured)):
-            if array is not arrays[i]:
-                self.take(i, array)
-        results = []
-        for i, shape, dtype in self.outputs:
-            array = np.empty(shape, dtype)
-            self.put(i, array, address_of(array))
-            results.append(array)
-        return results
+    def begin(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
+        """All arrays of a call; outputs are new ones."""
+        if not all(map(is_, captured, self.held)):
+            self.hold(captured)
+        found = [*inputs, *self.ready]
+        for i, array in enumerate(inputs):
+            if not array.flags.c_contiguous:
+                found[i] = self.straight(i, array)
+        for shape, dtype in self.outputs:
+            found.append(empty(shape, dtype))
+        arrays = tuple(found)
+        for slot, number in self.shown:
+            self.put(slot, arrays[number])
+        return arrays
 
-    def take(self, slot: int, array: Any) -> None:
-        """A value of outside; an array with odd strides is copied, there and back."""
-        if not isinstance(array, np.ndarray):  # a generator
-            self.arrays[slot] = array
-            return
-        if not array.flags.c_contiguous:
-            own = np.ascontiguousarray(array)
-            if slot in self.written:
-                self.copied.append((array, own))
-            array = own
-        self.put(slot, array, address_of(array))
+    def straight(self, slot: int, array: np.ndarray) -> np.ndarray:
+        """An array with odd strides is copied, there and, if it is written to, back."""
+        own = np.ascontiguousarray(array)
+        if slot in self.written:
+            self.copied.append((array, own))
+        return own
 
-    def execute(self) -> None:
+    def hold(self, captured: Sequence[Any]) -> None:
+        """Looks at what is captured; what must be copied is looked at again at the next call."""
+        for i, (value, before) in enumerate(zip(captured, self.held, strict=True)):
+            if value is before:
+                continue
+            odd = isinstance(value, np.ndarray) and not value.flags.c_contiguous
+            self.held[i] = None if odd else value
+            self.ready[i] = self.straight(self.first + i, value) if odd else value
+            self.put(self.first + i, self.ready[i])
+
+    def execute(self, arrays: Arrays) -> None:
         for part in self.parts:
             try:
-                part.run()
+                part.run(arrays)
             except Exception as error:
                 if isinstance(part, Library):
                     self.locate(error, part.step.origin)
@@ -330,7 +269,7 @@ class Binding:
 
     def release(self) -> None:
         """Forgets the arrays of a call that somebody else holds from now on."""
-        for slot in self.passing:
+        for slot, _ in self.shown:
             self.put(slot, None)
         self.copied.clear()
 
@@ -364,30 +303,30 @@ class Native:
         self.binding, self.first, self.count = binding, first, len(chunks)
         shared = sum([n for n in chunks if n > 1])
         self.shared, self.wakes = shared > 0, shared >= WORTH_WAKING
-        self.call, _ = driver()
+        self.call = driver().call
 
-    def run(self) -> None:
-        if not self.shared:
-            return self.go(0)
-        threads = pool()
-        if not self.wakes:
-            return self.go(threads.address)
-        threads.begin()
-        try:
-            self.go(threads.address)
-        finally:
-            threads.end()
-
-    def go(self, pool: int) -> None:
+    def describe(self, pairs: np.ndarray) -> None:
+        """Writes down what the driver is to do; it begins by placing ``pairs``."""
         binding = self.binding
-        done = self.call(self.at, self.count, pool, binding.error_at)
-        if done != self.count:
-            binding.fail(self.first + done)
+        self.steps = binding.steps.ctypes.data + self.first * STEP * 8
+        error, places = binding.error.ctypes.data, pairs.ctypes.data
+        self.part = np.array([self.steps, self.count, error, places, len(pairs)], np.int64)
+        self.at = self.part.ctypes.data
 
-    @functools.cached_property
-    def at(self) -> int:
-        """The address of the first step."""
-        return self.binding.steps.ctypes.data + self.first * STEP * 8
+    def run(self, arrays: Arrays) -> None:
+        if not self.shared:
+            done = self.call(self.at, arrays, 0)
+        else:
+            threads = pool()
+            if self.wakes:
+                threads.begin()
+            try:
+                done = self.call(self.at, arrays, threads.address)
+            finally:
+                if self.wakes:
+                    threads.end()
+        if done != self.count:
+            self.binding.fail(self.first + done)
 
 
 class Library:
@@ -412,20 +351,25 @@ class Library:
                 self.copies.append(k)
         self.operands[k] = seen
 
-    def run(self) -> None:
+    def run(self, _: Arrays) -> None:
         step, arrays = self.step, self.binding.arrays
         for k in self.copies:
             self.see(k)
         attrs = step.attrs
         if step.generator is not None:
             attrs = {**attrs, "generator": arrays[step.generator]}
-        if step.op.compute_into is not None:
-            (slot,) = step.results
-            assert slot is not None
-            step.op.compute_into(self.operands, attrs, arrays[slot])
+        if step.op.compute_into is not None and step.results[0] is not None:
+            step.op.compute_into(self.operands, attrs, arrays[step.results[0]])
             return
         y = step.op.compute(self.operands, attrs)
         several = y if isinstance(y, tuple) else (y,)
         for slot, value in zip(step.results, several, strict=True):
             if slot is not None:
                 arrays[slot][...] = value
+
+
+def seen_by(step: Step) -> Iterator[int]:
+    """The slots whose arrays a library call reads or writes."""
+    if isinstance(step, CallStep):
+        yield from [operand.slot for operand in step.operands if operand is not None]
+        yield from [slot for slot in (*step.results, step.generator) if slot is not None]

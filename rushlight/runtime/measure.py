@@ -14,7 +14,8 @@ import numpy as np
 
 from rushlight.generator import Generator
 from rushlight.runtime.cache import object_code
-from rushlight.runtime.executable import STEP, Binding, Executable, Library, Native, driver
+from rushlight.runtime.driver import STEP, driver
+from rushlight.runtime.executable import Arrays, Binding, Executable, Library, Native
 from rushlight.runtime.jit import load
 from rushlight.runtime.threads import pool
 
@@ -83,7 +84,7 @@ def clock() -> tuple[Any, float, Any]:
     else:
         now, unit = POSIX.format(clock=time.CLOCK_MONOTONIC), 1e-9
     code = object_code(now + CLOCK.replace("WORDS", str(STEP)), optimize=1)
-    library = load([code], {"rl_run": driver()[1].address("rl_run")})
+    library = load([code], {"rl_run": driver().library.address("rl_run")})
     word = ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, word, ctypes.c_int64, word, word, word)
     return kind(library.address("rl_measure")), unit, library
@@ -91,7 +92,7 @@ def clock() -> tuple[Any, float, Any]:
 
 def measure(
     executable: Executable, inputs: Sequence[Any], captured: Sequence[Any]
-) -> tuple[list[float], list[np.ndarray]]:
+) -> tuple[list[float], Arrays]:
     """The seconds of each step, the least of some runs, and the outputs.
 
     Every run has copies of its own of what the program writes to.
@@ -104,28 +105,30 @@ def measure(
     try:
         end = time.perf_counter() + PATIENCE
         for number in range(ROUNDS):
-            outputs = binding.begin(
+            arrays = binding.begin(
                 [own(x, n in written) for x, n in zip(inputs, graph.inputs, strict=True)],
                 [own(x, n in written) for x, n in zip(captured, graph.captured, strict=True)],
             )
-            spent = [t for part in binding.parts for t in seconds(binding, part)]
+            driver().place(arrays, binding.pairs.ctypes.data, len(binding.pairs))
+            spent = [t for part in binding.parts for t in seconds(binding, part, arrays)]
             times = [min(pair) for pair in zip(times, spent, strict=True)]
             if number and time.perf_counter() > end:
                 break
     finally:
         threads.end()
-    return times, outputs
+    return times, arrays[binding.end :]
 
 
-def seconds(binding: Binding, part: Native | Library) -> list[float]:
+def seconds(binding: Binding, part: Native | Library, arrays: Arrays) -> list[float]:
     """Runs a part of a program: the time of each of its steps."""
     if isinstance(part, Library):
         begin = time.perf_counter()
-        part.run()
+        part.run(arrays)
         return [time.perf_counter() - begin]
     run, unit, _ = clock()
     stamps = np.zeros(part.count + 1, np.int64)
-    done = run(part.at, part.count, pool().address, binding.error_at, stamps.ctypes.data)
+    error = binding.error.ctypes.data
+    done = run(part.steps, part.count, pool().address, error, stamps.ctypes.data)
     if done != part.count:
         binding.fail(part.first + done)
     return (np.diff(stamps) * unit).tolist()

@@ -21,7 +21,7 @@ from rushlight.codegen.schedule import Nest
 from rushlight.codegen.values import INDEX
 from rushlight.graph.attributes import SHORT
 from rushlight.runtime.cache import object_code
-from rushlight.runtime.executable import STEP, driver
+from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.threads import pool
 
@@ -113,12 +113,11 @@ class Sweeper:
         steps[:, 1] = table.ctypes.data + table.strides[0] * np.arange(count)
         steps[:, 2], steps[:, 3] = sizes, [chunks.get(size, 1) for size in sizes]
         steps[:, 4] = -(-steps[:, 2] // steps[:, 3])
-        execute, _ = driver()
         threads, parallel = pool(), bool(chunks) and int(steps[:, 4].max()) > 1
         if parallel:
             threads.begin()
         try:
-            execute(steps.ctypes.data, count, threads.address, error.ctypes.data)
+            driver().run(steps.ctypes.data, count, threads.address, error.ctypes.data)
         finally:
             if parallel:
                 threads.end()

@@ -1,0 +1,162 @@
+"""The native driver: runs the steps of a program, one after the other.
+
+It finds the arrays of a call by itself. Python hands it one tuple of them; where the elements of a
+tuple and the data of an array lie is fixed by the binary interfaces of CPython and NumPy, which
+every extension module relies on. So a call costs as much with two hundred arrays as with two.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.runtime.cache import object_code
+from rushlight.runtime.jit import Library, load
+from rushlight.runtime.threads import symbols
+
+STEP = 6  # words of a native step: function, table of buffers, count, chunk, chunks, bytes
+ITEMS = tuple.__basicsize__  # bytes of a tuple before its elements
+DATA = object.__basicsize__  # bytes of an array before the address of its data
+
+DRIVER = f"""
+declare void @rl_parallel(ptr, ptr, ptr, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define internal void @chunk(ptr %step, i64 %number) {{
+  %function = load ptr, ptr %step
+  %buffers.at = getelementptr i64, ptr %step, i64 1
+  %count.at = getelementptr i64, ptr %step, i64 2
+  %size.at = getelementptr i64, ptr %step, i64 3
+  %buffers = load ptr, ptr %buffers.at
+  %count = load i64, ptr %count.at
+  %size = load i64, ptr %size.at
+  %begin = mul i64 %number, %size
+  %far = add i64 %begin, %size
+  %over = icmp sgt i64 %far, %count
+  %end = select i1 %over, i64 %count, i64 %far
+  call void %function(ptr %buffers, i64 %begin, i64 %end)
+  ret void
+}}
+
+; Runs steps until one meets an error; the result is how many have run.
+define i64 @rl_run(ptr %steps, i64 %count, ptr %pool, ptr %error) {{
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %step, label %end
+
+step:
+  %i = phi i64 [ 0, %0 ], [ %next, %ran ]
+  %offset = mul i64 %i, {STEP}
+  %at = getelementptr i64, ptr %steps, i64 %offset
+  %function = load ptr, ptr %at
+  %copies = icmp eq ptr %function, null
+  br i1 %copies, label %copy, label %kernel
+
+copy:
+  %table.at = getelementptr i64, ptr %at, i64 1
+  %table = load ptr, ptr %table.at
+  %source = load ptr, ptr %table
+  %target.at = getelementptr i64, ptr %table, i64 1
+  %target = load ptr, ptr %target.at
+  %bytes.at = getelementptr i64, ptr %at, i64 5
+  %bytes = load i64, ptr %bytes.at
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+  br label %ran
+
+kernel:
+  %chunks.at = getelementptr i64, ptr %at, i64 4
+  %chunks = load i64, ptr %chunks.at
+  %several = icmp sgt i64 %chunks, 1
+  br i1 %several, label %parallel, label %alone
+
+parallel:
+  call void @rl_parallel(ptr %pool, ptr @chunk, ptr %at, i64 %chunks)
+  br label %checked
+
+alone:
+  call void @chunk(ptr %at, i64 0)
+  br label %checked
+
+checked:
+  %code = load i64, ptr %error
+  %failed = icmp ne i64 %code, 0
+  br i1 %failed, label %end, label %ran
+
+ran:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %step, label %end
+
+end:
+  %done = phi i64 [ 0, %0 ], [ %i, %checked ], [ %count, %ran ]
+  ret i64 %done
+}}
+
+; Writes the addresses of arrays to where steps read them: pairs of (which array, where to).
+define void @rl_place(ptr %arrays, ptr %pairs, i64 %count) {{
+  %items = getelementptr i8, ptr %arrays, i64 {ITEMS}
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %pair, label %end
+
+pair:
+  %i = phi i64 [ 0, %0 ], [ %next, %pair ]
+  %pair.at = getelementptr [2 x i64], ptr %pairs, i64 %i
+  %place.at = getelementptr i64, ptr %pair.at, i64 1
+  %number = load i64, ptr %pair.at
+  %place = load ptr, ptr %place.at
+  %item.at = getelementptr ptr, ptr %items, i64 %number
+  %array = load ptr, ptr %item.at
+  %data.at = getelementptr i8, ptr %array, i64 {DATA}
+  %data = load ptr, ptr %data.at
+  store ptr %data, ptr %place
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %pair, label %end
+
+end:
+  ret void
+}}
+
+; Runs a part of a program, which is: steps, their count, error, pairs, their count.
+define i64 @rl_call(ptr %part, ptr %arrays, ptr %pool) {{
+  %count.at = getelementptr i64, ptr %part, i64 1
+  %error.at = getelementptr i64, ptr %part, i64 2
+  %pairs.at = getelementptr i64, ptr %part, i64 3
+  %places.at = getelementptr i64, ptr %part, i64 4
+  %steps = load ptr, ptr %part
+  %count = load i64, ptr %count.at
+  %error = load ptr, ptr %error.at
+  %pairs = load ptr, ptr %pairs.at
+  %places = load i64, ptr %places.at
+  call void @rl_place(ptr %arrays, ptr %pairs, i64 %places)
+  %done = call i64 @rl_run(ptr %steps, i64 %count, ptr %pool, ptr %error)
+  ret i64 %done
+}}
+"""
+
+
+class Driver:
+    """The functions of :data:`DRIVER`, as Python calls them.
+
+    ``call(part, arrays, pool)`` runs a part, ``run(steps, count, pool, error)`` steps whose
+    buffers are in place: how many have run. ``place(arrays, pairs, count)`` puts them there.
+    """
+
+    __slots__ = ("call", "library", "place", "run")
+
+    def __init__(self) -> None:
+        self.library: Library = load([object_code(DRIVER, optimize=1)], symbols())
+        word, size, arrays = ctypes.c_void_p, ctypes.c_int64, ctypes.py_object
+        self.call = self.function("rl_call", size, word, arrays, word)
+        self.run = self.function("rl_run", size, word, size, word, word)
+        self.place = self.function("rl_place", None, arrays, word, size)
+
+    def function(self, name: str, *kinds: Any) -> Callable[..., Any]:
+        return ctypes.CFUNCTYPE(*kinds)(self.library.address(name))
+
+
+@functools.cache
+def driver() -> Driver:
+    """The driver, compiled on first use."""
+    return Driver()

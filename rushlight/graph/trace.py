@@ -20,7 +20,6 @@ from numpy.lib.array_utils import byte_bounds
 from rushlight import dtypes
 from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
-from rushlight.errors import user_place
 from rushlight.generator import Generator
 from rushlight.graph.guards import Guards
 from rushlight.graph.host import Host, Numbers
@@ -215,8 +214,10 @@ class Trace:
         """The node and the template of an operand."""
         if t is None:
             return None, None
-        if isinstance(t, (Tensor, Symbol)) or type(t) is Host:
-            symbol = self.numbers.symbol(t) if type(t) is Host else self.symbol(t)
+        if type(t) is Host:
+            t = self.numbers.symbol(t)
+        if isinstance(t, (Tensor, Symbol)):
+            symbol = self.symbol(t)
             return self.current(symbol), symbol.template
         array = np.asarray(t)
         return constant(array), array
@@ -391,7 +392,7 @@ class Trace:
         """Remembers the user's line in the tape, for the gradients that will come of it."""
         for t in results:
             if isinstance(t._history, TapeNode):
-                t._history.where = self.source()  # type: ignore[assignment]
+                t._history.where = t._array.node.source or self.source()
 
     # Gradients, counters, places.
 
@@ -454,12 +455,7 @@ class Trace:
         self.store(t, self.symbol(value))
 
     def source(self) -> Source | None:
-        if self.forward is not None:
-            return self.forward
-        place = user_place()
-        if place is None:
-            return None
-        return Source(*place, self.modules.current())
+        return self.forward or self.modules.source()
 
     def place(self) -> str:
         source = self.source()

@@ -151,6 +151,12 @@ class Filled(Factory, abstract=True):
     def at(self, b, i, *like, kind, **attrs):
         return b.constant(self.element, kind_of(kind))
 
+    def infer(self, arrays, attrs):
+        if not arrays:
+            return NotImplemented
+        order = attrs["order"]
+        return arranged(np.empty(permuted(arrays[0].shape, order), attrs["kind"]), order)
+
 
 class Zeros(Filled):
     """Zeros in a tensor of the given sizes.

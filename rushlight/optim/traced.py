@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.graph.ir import Node, TensorType, walk
 from rushlight.ops.base import check_writable, overwrite
 from rushlight.optim.apply import Group, State, as_complex, as_real, state_of
-from rushlight.symbol import TraceError
-from rushlight.tensor import Tensor
+from rushlight.symbol import Symbol, TraceError
+from rushlight.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from rushlight.graph.trace import Trace
@@ -55,35 +58,110 @@ def trace_group(
         k: hosted(trace, lambda: optimizer.param_groups, number, k) for k in group if k != "params"
     }
     same: Same = defaultdict(list)
-    shared: dict[Any, State] = {}
+    updates: dict[Any, Update] = {}
     for p, state in zip(parameters, states, strict=True):
         check_writable(p, "step")
         scalars = [k for k in state if k in optimizer.scalars]
         with trace.outside():
             values = tuple([(k, state[k].item()) for k in scalars])
         if values not in same:
-            shared[values] = {k: state[k].to(dtypes.float64, copy=True) for k in scalars}
+            shared = {k: state[k].to(dtypes.float64, copy=True) for k in scalars}
+            updates[values] = Update(trace, optimizer, shared, hyper)
         same[values].append(state)
-        trace_update(trace, optimizer, p, state, shared[values], hyper)
+        updates[values].run(p, state)
     condition(lambda: [agree(states, optimizer.scalars) for states in same.values()])
 
 
-def trace_update(
-    trace: Trace, optimizer: Optimizer, p: Tensor, state: State, shared: State, hyper: State
-) -> None:
-    """The new values of a parameter and its state, written over the old ones."""
-    wide = widened if optimizer.elementwise else as_real
-    before = {k: shared[k] if k in shared else wide(v) for k, v in state.items()}
-    g: Any = p.grad
-    new, after = optimizer.update(wide(p), wide(-g if hyper.get("maximize") else g), before, hyper)
-    for k, value in after.items():
-        if k in shared:
-            overwrite(state[k], value.to(state[k].dtype))
-        elif k not in state:
-            trace.assign(optimizer.state[p], k, as_complex(value, p).to(p.dtype))
-        elif value is not before[k]:
-            overwrite(state[k], as_complex(value, p))
-    overwrite(p, as_complex(new, p))
+class Update:
+    """An optimizer's ``update`` of parameters that have their scalars in common.
+
+    One that treats each element alone is traced once for a kind of parameters, on tensors that
+    stand for them; its nodes are then repeated for each.
+    """
+
+    def __init__(self, trace: Trace, optimizer: Optimizer, shared: State, hyper: State) -> None:
+        self.trace, self.optimizer, self.shared, self.hyper = trace, optimizer, shared, hyper
+        self.known: dict[Any, Formula | None] = {}
+
+    def run(self, p: Tensor, state: State) -> None:
+        """The new values of a parameter and its state, written over the old ones."""
+        for k, value in self.repeated(p, state).items():
+            if k == "":
+                overwrite(p, value)
+            elif k in state:
+                overwrite(state[k], value)
+            else:
+                self.trace.assign(self.optimizer.state[p], k, value)
+
+    def repeated(self, p: Tensor, state: State) -> State:
+        g: Any = p.grad
+        own = {k: v for k, v in state.items() if k not in self.shared}
+        tensors = [p, g, *own.values()]
+        alike = all([isinstance(t, Tensor) and t.shape == p.shape for t in tensors])
+        if not (self.optimizer.elementwise and alike):
+            return self.traced(p, g, state)
+        types = [(k, v.dtype) for k, v in state.items()]
+        kind = (p.dtype, g.dtype, p.dim() == 0, *types)  # a tensor of no dimension is a number
+        if kind not in self.known:
+            stand_ins = [self.trace.stand_in(t) for t in tensors]
+            first, second, *rest = stand_ins
+            made = self.traced(first, second, {**state, **dict(zip(own, rest, strict=True))})
+            formula = Formula(self.trace, stand_ins, made)
+            self.known[kind] = formula if formula.of_elements(p.shape) else None
+        formula = self.known[kind]
+        return self.traced(p, g, state) if formula is None else formula.of(tensors)
+
+    def traced(self, p: Tensor, g: Any, state: State) -> State:
+        """What shall be written, by the names of the state; the parameter itself has none."""
+        wide = widened if self.optimizer.elementwise else as_real
+        before = {k: self.shared[k] if k in self.shared else wide(v) for k, v in state.items()}
+        gradient = wide(-g if self.hyper.get("maximize") else g)
+        new, after = self.optimizer.update(wide(p), gradient, before, self.hyper)
+        found = {}
+        for k, value in after.items():
+            if k in self.shared:
+                found[k] = value.to(state[k].dtype)
+            elif k not in state:
+                found[k] = as_complex(value, p).to(p.dtype)
+            elif value is not before[k]:
+                found[k] = as_complex(value, p)
+        return {**found, "": as_complex(new, p)}
+
+
+class Formula:
+    """Nodes that are made of stand-ins, to be made of others."""
+
+    def __init__(self, trace: Trace, stand_ins: Sequence[Tensor], results: State) -> None:
+        self.trace = trace
+        self.leaves = [t._array.node for t in stand_ins]
+        self.results = {k: trace.symbol(t) for k, t in results.items()}
+        depends, self.body = set(self.leaves), []
+        for node in walk([trace.current(s) for s in self.results.values()], self.leaves):
+            if not depends.isdisjoint(node.inputs):
+                depends.add(node)
+                self.body.append(node)
+
+    def of_elements(self, shape: tuple[int, ...]) -> bool:
+        """Whether all values have the shape of the stand-ins."""
+        return all([isinstance(n.type, TensorType) and n.type.shape == shape for n in self.body])
+
+    def of(self, tensors: Sequence[Tensor]) -> State:
+        """The results for these tensors, all of one shape."""
+        symbols = [self.trace.symbol(t) for t in tensors]
+        nodes = [self.trace.current(symbol) for symbol in symbols]
+        new: dict[Any, Node] = dict(zip(self.leaves, nodes, strict=True))
+        template = symbols[0].template
+        types = {n.type: TensorType(template.shape, n.type.dtype) for n in self.body}
+        for node in self.body:
+            inputs = tuple([new.get(n, n) for n in node.inputs])
+            new[node] = Node(node.op, inputs, node.attrs, types[node.type], node.source)
+        found = {}
+        for k, symbol in self.results.items():
+            if symbol.node in new:
+                like = np.empty_like(template, symbol.dtype)
+                symbol = Symbol(self.trace, new[symbol.node], like)
+            found[k] = wrap(symbol)
+        return found
 
 
 def widened(value: Any) -> Any:

@@ -37,7 +37,7 @@ _STATE = np.dtype(
 )
 
 
-# (bits, what, count, dtype, numbers…) -> the samples, or None if it knows no such ones.
+# (bits, what, count, dtype, numbers…, out) -> the samples, or None if it knows no such ones.
 NativeDraw = Callable[..., "np.ndarray | None"]
 
 
@@ -196,10 +196,15 @@ class Generator:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.device, self.get_state())
 
-    def native(self, what: str, count: int, dtype: Any, *numbers: float) -> np.ndarray | None:
-        """Samples by native code; None if there is none for them, or they are few."""
+    def native(
+        self, what: str, count: int, dtype: Any, *numbers: float, out: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Samples by native code; None if there is none for them, or they are few.
+
+        They are in ``out`` if it is given, and contiguous and of that type; else in a new array.
+        """
         draw = native.wanted(count) if count >= _FEW else None
-        return draw and draw(self.twister.bits, what, count, np.dtype(dtype), *numbers)
+        return draw and draw(self.twister.bits, what, count, np.dtype(dtype), *numbers, out=out)
 
     def words(self, count: int) -> np.ndarray:
         """The next ``count`` words, as uint32."""

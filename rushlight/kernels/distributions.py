@@ -1,8 +1,8 @@
 """Samples of the distributions, equal to PyTorch's on the CPU.
 
 Each function takes exactly the words of the generator that PyTorch takes, in the same order, so
-that programs which mix draws stay in step. The samples are new arrays in C order; a draw in place
-assigns them to its target in :func:`memory_order`.
+that programs which mix draws stay in step. The samples are in C order, in a new array or in
+``out``; a draw in place fills its target in :func:`memory_order`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,12 @@ def memory_order(array: Array) -> tuple[int, ...]:
 
 
 def uniform(
-    generator: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0
+    generator: Generator,
+    shape: Shape,
+    dtype: Any,
+    low: float = 0.0,
+    high: float = 1.0,
+    out: Array | None = None,
 ) -> Array:
     """Samples of the uniform distribution on [low, high).
 
@@ -75,7 +80,8 @@ def uniform(
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
-        return _as_complex(uniform(generator, (*shape, 2), _part(dtype), low, high), dtype)
+        parts = uniform(generator, (*shape, 2), _part(dtype), low, high)
+        return _shaped(_as_complex(parts, dtype), shape, out)
     _require_floating(dtype, "check_uniform_bounds")
     (name, c_name), (largest, _) = _NAMES[dtype], _FLOATS[dtype]
     for bound, value in (("from", low), ("to", high)):
@@ -91,16 +97,16 @@ def uniform(
             f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
         )
     wide, size = _computing(dtype), math.prod(shape)
-    samples = generator.native("uniform", size, dtype, low, high)
+    samples = generator.native("uniform", size, dtype, low, high, out=out)
     if samples is not None:
-        return samples.reshape(shape)
+        return _shaped(samples, shape, out)
     values = generator.fractions(size, wide)
     if dtype != wide or (low, high) != (0, 1):
         start = wide.type(low)
         values = affine(values, float(wide.type(high) - start), float(start))
         values = values.astype(dtype, copy=False)
         values[values == dtype.type(high)] = low  # rounding may have reached the open end
-    return values.reshape(shape)
+    return _shaped(values, shape, out)
 
 
 def normal(
@@ -111,6 +117,7 @@ def normal(
     std: float = 1.0,
     *,
     contiguous: bool = True,
+    out: Array | None = None,
 ) -> Array:
     """Samples of the normal distribution, by the Box-Muller transform.
 
@@ -127,16 +134,16 @@ def normal(
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if dtype.kind == "c":
-        shape, std = (*shape, 2), std / math.sqrt(2)
-        parts = normal(generator, shape, _part(dtype), mean, std, contiguous=contiguous)
-        return _as_complex(parts, dtype)
+        pairs, std = (*shape, 2), std / math.sqrt(2)
+        parts = normal(generator, pairs, _part(dtype), mean, std, contiguous=contiguous)
+        return _shaped(_as_complex(parts, dtype), shape, out)
     _require_floating(dtype, "normal_kernel_cpu")
     size = math.prod(shape)
     if size < 16 or not contiguous:
         values = affine(_normal_pairs(generator, size), std, mean)
     else:
-        values = _normal_blocks(generator, size, dtype, mean, std)
-    return _narrowed(values, dtype).reshape(shape)
+        values = _normal_blocks(generator, size, dtype, mean, std, out)
+    return _shaped(_narrowed(values, dtype), shape, out)
 
 
 def normal_around(generator: Generator, mean: Array | float, std: Array | float) -> Array:
@@ -177,7 +184,9 @@ def log_normal(
     return _narrowed(np.exp(values, out=values), dtype).reshape(shape)
 
 
-def exponential(generator: Generator, shape: Shape, dtype: Any, rate: float = 1.0) -> Array:
+def exponential(
+    generator: Generator, shape: Shape, dtype: Any, rate: float = 1.0, out: Array | None = None
+) -> Array:
     """Samples of the exponential distribution, ``-log(1 - u) / rate``.
 
     >>> exponential(Generator().manual_seed(0), (2,), np.float32, 2.0)
@@ -192,12 +201,12 @@ def exponential(generator: Generator, shape: Shape, dtype: Any, rate: float = 1.
             f"floating point but you specified {_NAMES[dtype][0]}"
         )
     size = math.prod(shape)
-    values = generator.native("exponential", size, _computing(dtype), rate)
+    values = generator.native("exponential", size, _computing(dtype), rate, out=out)
     if values is None:
         values = libm_log(1 - generator.fractions(size, _FLOAT64)).astype(_FLOAT64)
         values *= 1 / rate
         np.subtract(0.0, values, out=values)  # which makes no -0
-    return _narrowed(values, dtype).reshape(shape)
+    return _shaped(_narrowed(values, dtype), shape, out)
 
 
 def cauchy(
@@ -238,7 +247,13 @@ def geometric(generator: Generator, shape: Shape, dtype: Any, p: float) -> Array
     return _narrowed(values, dtype).reshape(shape)
 
 
-def bernoulli(generator: Generator, shape: Shape, dtype: Any, p: float | Array = 0.5) -> Array:
+def bernoulli(
+    generator: Generator,
+    shape: Shape,
+    dtype: Any,
+    p: float | Array = 0.5,
+    out: Array | None = None,
+) -> Array:
     """Ones with probability ``p``, a number or an array of numbers, and else zeros.
 
     >>> bernoulli(Generator().manual_seed(0), (4,), np.float32, 0.5)
@@ -260,18 +275,23 @@ def bernoulli(generator: Generator, shape: Shape, dtype: Any, p: float | Array =
         if dtype in _RARE:
             raise _not_implemented("bernoulli_scalar_cpu_", dtype)
         kind = _FLOAT32 if dtype == _FLOAT32 else np.dtype(np.bool_)
-        samples = generator.native("bernoulli", size, kind, p)
+        samples = generator.native("bernoulli", size, kind, p, out=out)
         if samples is not None:
-            return samples.astype(dtype, copy=False).reshape(shape)
+            return _shaped(samples.astype(dtype, copy=False), shape, out)
         words = generator.long_words(size)
         words &= np.uint64((1 << 53) - 1)
         # words / 2**53 < p, without leaving the integers
         ones = (words < math.ceil(p * 2.0**53)).reshape(shape)
-    return ones.astype(dtype, copy=False)
+    return _shaped(ones.astype(dtype, copy=False), shape, out)
 
 
 def integers(
-    generator: Generator, shape: Shape, dtype: Any, low: int = 0, high: int | None = None
+    generator: Generator,
+    shape: Shape,
+    dtype: Any,
+    low: int = 0,
+    high: int | None = None,
+    out: Array | None = None,
 ) -> Array:
     """Whole numbers from ``low`` to ``high - 1``, or to the largest one of ``dtype``.
 
@@ -286,19 +306,20 @@ def integers(
                 "random_full_64_bits_range_kernel_cpu handles only "
                 "int64, double, float and bfloat16"
             )
-        return _narrowed(generator.long_words(size).view(np.int64), dtype).reshape(shape)
+        words = generator.long_words(size).view(np.int64)
+        return _shaped(_narrowed(words, dtype), shape, out)
     first, last = _integer_bounds(dtype, operator.index(low), high)
     span = last - first + 1
     if span < 1 << 28:
-        samples = generator.native("integers", size, np.int64, first, span)
+        samples = generator.native("integers", size, np.int64, first, span, out=out)
         if samples is not None:
-            return _narrowed(samples, dtype).reshape(shape)
+            return _shaped(_narrowed(samples, dtype), shape, out)
     words = generator.long_words(size) if span >= 1 << 28 else generator.words(size)
     words %= span
     values = words.astype(np.int64)  # may wrap, and the sum wraps it back
     if first != 0:
         values += first
-    return _narrowed(values, dtype).reshape(shape)
+    return _shaped(_narrowed(values, dtype), shape, out)
 
 
 def any_integers(generator: Generator, shape: Shape, dtype: Any) -> Array:
@@ -428,7 +449,7 @@ def _normal_pairs(generator: Generator, size: int) -> Array:
 
 
 def _normal_blocks(
-    generator: Generator, size: int, dtype: np.dtype, mean: float, std: float
+    generator: Generator, size: int, dtype: np.dtype, mean: float, std: float, out: Array | None
 ) -> Array:
     """Normal samples by blocks of 16.
 
@@ -439,7 +460,7 @@ def _normal_blocks(
     rest = size % 16
     unused = rest if dtype == wide else 0
     if unused == rest:
-        samples = generator.native("normal", size, wide, mean, std)
+        samples = generator.native("normal", size, wide, mean, std, out=out)
         if samples is not None:
             return samples
     values = generator.fractions(size - rest + unused + (16 if rest else 0), wide)
@@ -538,6 +559,15 @@ def _representable(dtype: np.dtype, bound: int, inwards: int) -> int:
 def _computing(dtype: np.dtype) -> np.dtype:
     """The type in which samples of ``dtype`` are computed."""
     return _FLOAT64 if dtype == _FLOAT64 else _FLOAT32
+
+
+def _shaped(samples: Array, shape: Shape, out: Array | None) -> Array:
+    """The samples in their shape; those that ``out`` shall hold and does not yet are copied."""
+    if out is None:
+        return samples.reshape(shape)
+    if samples is not out:
+        out[...] = samples.reshape(shape)
+    return out
 
 
 def _narrowed(values: Array, dtype: np.dtype) -> Array:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from numpy import ndarray
 
 from rushlight import dtypes
 from rushlight.kernels import distributions as draw
@@ -32,7 +35,14 @@ def drawn(x: Tensor, generator: Source, **attrs: Any) -> Any:
     return (x,), {**attrs, "order": memory_order(x._array), "generator": chosen(generator)}
 
 
-class Uniform(Overwrite):
+class Draw(Overwrite, abstract=True):
+    """An op that writes random numbers."""
+
+    def compute_into(self, arrays: Sequence[Any], attrs: Mapping[str, Any], out: ndarray) -> None:
+        self.write(out, *arrays[1:], **attrs)
+
+
+class Uniform(Draw):
     """Writes numbers from the uniform distribution on [from, to).
 
     >>> _ = rl.manual_seed(0)
@@ -54,10 +64,10 @@ class Uniform(Overwrite):
 
     def write(self, x, *, low, high, order, generator):
         target = x.transpose(order)
-        target[...] = draw.uniform(generator, target.shape, x.dtype, low, high)
+        draw.uniform(generator, target.shape, x.dtype, low, high, out=target)
 
 
-class NormalInPlace(Overwrite):
+class NormalInPlace(Draw):
     """Writes numbers from the normal distribution.
 
     >>> _ = rl.manual_seed(0)
@@ -80,12 +90,10 @@ class NormalInPlace(Overwrite):
 
     def write(self, x, *, mean, std, contiguous, order, generator):
         target = x.transpose(order)
-        target[...] = draw.normal(
-            generator, target.shape, x.dtype, mean, std, contiguous=contiguous
-        )
+        draw.normal(generator, target.shape, x.dtype, mean, std, contiguous=contiguous, out=target)
 
 
-class LogNormal(Overwrite):
+class LogNormal(Draw):
     """Writes numbers whose logarithms are from the normal distribution.
 
     >>> _ = rl.manual_seed(0)
@@ -110,7 +118,7 @@ class LogNormal(Overwrite):
         target[...] = draw.log_normal(generator, target.shape, x.dtype, mean, std)
 
 
-class Exponential(Overwrite):
+class Exponential(Draw):
     """Writes numbers from the exponential distribution with the rate ``lambd``.
 
     >>> _ = rl.manual_seed(0)
@@ -130,10 +138,10 @@ class Exponential(Overwrite):
 
     def write(self, x, *, rate, order, generator):
         target = x.transpose(order)
-        target[...] = draw.exponential(generator, target.shape, x.dtype, rate)
+        draw.exponential(generator, target.shape, x.dtype, rate, out=target)
 
 
-class Cauchy(Overwrite):
+class Cauchy(Draw):
     """Writes numbers from the Cauchy distribution.
 
     >>> _ = rl.manual_seed(0)
@@ -158,7 +166,7 @@ class Cauchy(Overwrite):
         target[...] = draw.cauchy(generator, target.shape, x.dtype, median, sigma)
 
 
-class Geometric(Overwrite):
+class Geometric(Draw):
     """Writes how many trials, each of probability ``p``, it takes until the first success.
 
     >>> _ = rl.manual_seed(0)
@@ -178,7 +186,7 @@ class Geometric(Overwrite):
         target[...] = draw.geometric(generator, target.shape, x.dtype, p)
 
 
-class BernoulliInPlace(Overwrite):
+class BernoulliInPlace(Draw):
     """Writes ones with the probability ``p``, a number or a tensor, and zeros otherwise.
 
     >>> _ = rl.manual_seed(0)
@@ -208,13 +216,13 @@ class BernoulliInPlace(Overwrite):
             x[...] = draw.bernoulli(generator, x.shape, x.dtype, p)
         else:
             target = x.transpose(order)
-            target[...] = draw.bernoulli(generator, target.shape, x.dtype, chance)
+            draw.bernoulli(generator, target.shape, x.dtype, chance, out=target)
 
     def vjp_p(self, _g, _y, _x, p, **attrs):
         return ops.zeros_like(p)
 
 
-class Random(Overwrite):
+class Random(Draw):
     """Writes whole numbers from ``from`` to ``to - 1``: ``random_(to)``, ``random_(from, to)``.
 
     Without bounds they go up to the largest number of the dtype, of a floating-point one up to
@@ -255,4 +263,4 @@ class Random(Overwrite):
         if low is None:
             target[...] = draw.any_integers(generator, target.shape, x.dtype)
         else:
-            target[...] = draw.integers(generator, target.shape, x.dtype, low, high)
+            draw.integers(generator, target.shape, x.dtype, low, high, out=target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,9 @@ class Rand(Factory):
     def eager(self, *, size, kind, generator):
         return draw.uniform(generator, size, kind)
 
+    def compute_into(self, _: Sequence[Any], attrs: Mapping[str, Any], out: np.ndarray) -> None:
+        draw.uniform(attrs["generator"], out.shape, out.dtype, out=out)
+
 
 class Randn(Factory):
     """Numbers from the normal distribution with mean 0 and variance 1.
@@ -77,6 +80,9 @@ class Randn(Factory):
 
     def eager(self, *, size, kind, generator):
         return draw.normal(generator, size, kind)
+
+    def compute_into(self, _: Sequence[Any], attrs: Mapping[str, Any], out: np.ndarray) -> None:
+        draw.normal(attrs["generator"], out.shape, out.dtype, out=out)
 
 
 class Randint(Factory):

@@ -28,8 +28,17 @@ TYPES: dict[np.dtype, Any] = {
 }
 
 
-def draw(bits: Any, what: str, count: int, dtype: np.dtype, *numbers: float) -> np.ndarray | None:
+def draw(
+    bits: Any,
+    what: str,
+    count: int,
+    dtype: np.dtype,
+    *numbers: float,
+    out: np.ndarray | None = None,
+) -> np.ndarray | None:
     """``count`` samples from the live state of an ``MT19937``; None if no function makes such ones.
+
+    They are in ``out`` if it is given, and contiguous and of that type; else in a new array.
 
     >>> from rushlight.generator import Twister
     >>> draw(Twister(0).bits, "uniform", 3, np.dtype(np.float32), -1.0, 1.0)
@@ -38,7 +47,8 @@ def draw(bits: Any, what: str, count: int, dtype: np.dtype, *numbers: float) -> 
     known = function(what, dtype)
     if known is None:
         return None
-    out = np.empty(count, dtype)
+    if out is None or out.dtype != dtype or not out.flags.c_contiguous:
+        out = np.empty(count, dtype)
     chunks = known.draw.chunks(count)
     with bits.lock:
         context = known.context(0, bits.ctypes.state_address, out.ctypes.data, count, *numbers)

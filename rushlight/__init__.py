@@ -134,10 +134,11 @@ newaxis = None
 # What is loaded when first asked for: a program that only calculates starts sooner.
 _PACKAGES = (
     *("_dynamo", "_inductor", "compiler", "distributed", "distributions", "io", "multiprocessing"),
-    *("nn", "optim", "serialization", "types", "utils", "vision"),
+    *("nn", "optim", "profiler", "serialization", "types", "utils", "vision"),
 )
 _COMPILER_FUNCTIONS = ("compile", "graph")
 _FILE_FUNCTIONS = ("load", "save")
+_PROFILER_FUNCTIONS = ("profile",)
 _NETWORK_FUNCTIONS = (
     *("_native_batch_norm_legit", "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout"),
     *("alpha_dropout_", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits"),
@@ -161,6 +162,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _FILE_FUNCTIONS:
         found = getattr(importlib.import_module(f"{__name__}.io"), name)
+    elif name in _PROFILER_FUNCTIONS:
+        found = getattr(importlib.import_module(f"{__name__}.profiler"), name)
     elif name in _NETWORK_FUNCTIONS:
         functional = importlib.import_module(f"{__name__}.nn.functional")
         found = vars(_ops).get(name) or getattr(functional, name)
@@ -195,7 +198,10 @@ _sys.modules[__name__].__class__ = _Package
 
 def __dir__() -> list[str]:
     return sorted(
-        {*globals(), *_PACKAGES, *_COMPILER_FUNCTIONS, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS}
+        {
+            *globals(), *_PACKAGES, *_COMPILER_FUNCTIONS, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS,
+            *_PROFILER_FUNCTIONS,
+        }  # fmt: skip
     )
 
 

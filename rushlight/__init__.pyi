@@ -23,6 +23,7 @@ from rushlight import masked as masked
 from rushlight import multiprocessing as multiprocessing
 from rushlight import nn as nn
 from rushlight import optim as optim
+from rushlight import profiler as profiler
 from rushlight import random as random
 from rushlight import return_types as _return_types
 from rushlight import return_types as return_types

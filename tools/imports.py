@@ -38,6 +38,8 @@ LAYERS = (
     ("optim",),
     ("compile",),
     ("compiler",),
+    ("profiler",),
+    ("autograd.profiler",),  # PyTorch's older names, loaded on demand
     ("_dynamo", "_inductor"),  # names of PyTorch's
     ("data",),
     ("io",),

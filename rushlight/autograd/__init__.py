@@ -1,5 +1,8 @@
 """Automatic differentiation of the dynamic graph."""
 
+import importlib
+from typing import Any
+
 from rushlight.autograd import functional, graph
 from rushlight.autograd.backward import backward, grad
 from rushlight.autograd.function import Function
@@ -33,3 +36,9 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "profiler":  # it watches compiled programs too, so much is loaded with it
+        return importlib.import_module("rushlight.autograd.profiler")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

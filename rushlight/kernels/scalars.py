@@ -52,6 +52,9 @@ class Scalar(NDArrayOperatorsMixin):
     def itemsize(self) -> int:
         return self.dtype.itemsize
 
+    def conjugate(self) -> Scalar:
+        return self
+
     def copy(self) -> Scalar:
         return Scalar(self.b, self.value)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,9 @@ from rushlight.codegen.kernel import Kernel, Stage
 from rushlight.codegen.math import EXPANSIONS, expand
 from rushlight.codegen.traverse import Free, walk
 from rushlight.codegen.values import FLOATS, RELATIONS, Builder, Loop, Value
+from rushlight.graph.attributes import SHORT
 from rushlight.graph.ir import Node, TensorType
+from rushlight.kernels import scalars
 
 SINGLE = frozenset(
     (
@@ -34,15 +36,20 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "mv": lambda y, a, b: 2 * y.size * a.shape[-1],
     "dot": lambda y, a, b: 2 * a.size,
     "bmm": lambda y, a, b: 2 * y.size * a.shape[-1],
-    "linear": lambda y, x, w, bias: 2 * y.size * x.shape[-1],
+    "linear": lambda y, x, w, *_: 2 * y.size * x.shape[-1],
     "plus_mm": lambda y, start, a, b: 2 * y.size * a.shape[-1],
-    "convolve": lambda y, x, w, bias: 2 * y.size * math.prod(w.shape[1:]),
-    "convolve_transposed": lambda x, y, w, bias: 2 * y.size * math.prod(w.shape[1:]),
+    "convolve": lambda y, x, w, *_: 2 * y.size * math.prod(w.shape[1:]),
+    "convolve_transposed": lambda x, y, w, *_: 2 * y.size * math.prod(w.shape[1:]),
     "convolve_weight": lambda w, x, y: 2 * y.size * math.prod(w.shape[1:]),
+    "attention": lambda y, q, k, v, *_: 2 * (q.size + y.size) * k.shape[-2],
+    "rnn_tanh_layer": lambda y, x, h, *weights: recurrent(x, weights),
+    "rnn_relu_layer": lambda y, x, h, *weights: recurrent(x, weights),
+    "gru_layer": lambda y, x, h, *weights: recurrent(x, weights),
+    "lstm_layer": lambda y, x, h, c, *weights: recurrent(x, weights),
 }
 """The operations of contractions, from the types of result and operands."""
 
-
+WIDE = {"float16": "float32", "bfloat16": "float32"}  # what half types are computed in
 PATIENCE = 0.05  # seconds that each measurement of the machine takes
 
 
@@ -72,6 +79,67 @@ def call_cost(node: Node) -> Cost:
     rule = PRODUCTS.get(node.op.name)
     flops = rule(results[0], *operands) if rule is not None else None
     return Cost(nbytes([t for t in operands if t is not None]), nbytes(results), flops)
+
+
+def recurrent(x: Any, weights: Iterable[Any]) -> int:
+    """The operations of all matrices of a recurrent layer, for each row of inputs."""
+    return 2 * x.shape[0] * sum([w.size for w in weights if w is not None and len(w.shape) == 2])
+
+
+def op_flops(op: Any, attrs: Mapping[str, Any], y: Any, operands: Sequence[Any]) -> int | None:
+    """The operations of an op that runs by itself, from the types of result and operands.
+
+    A gradient that one kernel computes takes each product of the op twice, once for each factor.
+    """
+    if op.name == "fused_gradient":
+        inner = attrs["op"]
+        flops = op_flops(inner, {}, operands[0], operands[-len(inner.operands) :])
+        return None if flops is None else 2 * flops
+    if op.name in PRODUCTS:
+        return PRODUCTS[op.name](y, *operands)
+    if op.folded is not None:
+        return operands[0].size
+    if op.emit is None:
+        return 0 if op.at is not None else None
+    names = [y.dtype.name if x is None else x.dtype.name for x in operands]
+    names += names[:1] * (len(op.operands) - len(names))  # numbers are of the type beside them
+    count = emitted(op.emit, tuple(names), tuple(attrs.items()))
+    return None if count is None else y.size * count
+
+
+def rule_flops(
+    op: Any, rule: Callable[..., Any], g: Any, operands: Sequence[Any], attrs: Mapping[str, Any]
+) -> int | None:
+    """The operations of a derivative rule that runs on bare arrays."""
+    if op.name in PRODUCTS:
+        return 0 if rule.__name__ == "vjp_bias" else PRODUCTS[op.name](g, *operands)
+    formula = formula_of(rule)
+    count = emitted(formula, (g.dtype.name,) * (2 + len(operands)), tuple(attrs.items()))
+    return None if count is None else g.size * count
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def formula_of(rule: Callable[..., Any]) -> Callable[..., Value]:
+    """A rule of arrays as one for builders."""
+    return functools.partial(on_scalars, rule)
+
+
+def on_scalars(rule: Callable[..., Any], b: Builder, *values: Value, **attrs: Any) -> Value:
+    return scalars.run(b, rule, values, **attrs)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def emitted(
+    rule: Callable[..., Value], names: tuple[str, ...], attrs: tuple[tuple[str, Any], ...]
+) -> int | None:
+    """The operations of one element by a rule for builders; None if it does not say so."""
+    b = Builder()
+    try:
+        args = [b.load(f"x{i}", SHORT[WIDE.get(n, n)], ()) for i, n in enumerate(names)]
+        value = rule(b, *args, **dict(attrs))
+    except (AttributeError, KeyError, TypeError, ValueError, NotImplementedError):
+        return None
+    return sum([cost(v) for v in computed([value], set())])
 
 
 def nbytes(types: Iterable[TensorType]) -> int:

@@ -23,8 +23,19 @@ NOTEBOOK = """<style>
 
 def page(explanation: Explanation) -> str:
     """The page; every text in it is escaped."""
+    name, beside = escape(explanation.name), Path(__file__)
+    return document(
+        title=f"{name}: steps of a compiled function",
+        heading=f"<code>{name}</code>",
+        style=beside.with_name("steps.css").read_text("utf-8"),
+        body="\n".join(body(explanation)),
+        script=beside.with_name("steps.js").read_text("utf-8"),
+    )
+
+
+def document(**parts: str) -> str:
+    """A page of title, heading, style, body and script, which sorts tables of class ``sorted``."""
     template = Path(__file__).with_name("page.html").read_text("utf-8")
-    parts = {"name": escape(explanation.name), "body": "\n".join(body(explanation))}
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
@@ -35,7 +46,7 @@ def body(explanation: Explanation) -> Iterator[str]:
         return
     yield from cards(explanation)
     yield "<h2>Steps</h2>"
-    yield f'<div class="wide">{table(explanation, "steps")}</div>'
+    yield f'<div class="wide">{table(explanation, "steps sorted")}</div>'
     yield '<p id="hint" class="faint">Choose a step, here or in the graph, to see its loops.</p>'
     yield '<div id="details">'
     yield from details(explanation)

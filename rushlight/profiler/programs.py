@@ -1,0 +1,68 @@
+"""The steps of compiled programs: timed one by one, and what is known of each."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rushlight.profiler.events import Recorder
+from rushlight.runtime.driver import driver
+from rushlight.runtime.executable import Binding, Executable, Library
+from rushlight.runtime.explain import Reader, Step
+from rushlight.runtime.measure import clock, seconds
+from rushlight.runtime.program import CallStep, CopyStep
+from rushlight.runtime.threads import pool
+
+
+def watch_program(function: Callable[..., None]) -> Callable[..., None]:
+    """``Binding.execute``, with an event for each step."""
+
+    @functools.wraps(function)
+    def execute(self: Binding, arrays: Any) -> None:
+        notes = Recorder.now()
+        if notes is None:
+            return function(self, arrays)
+        clock()  # which is compiled when first asked for
+        whole = notes.begin("program", "work")
+        outputs = [slot.nbytes for slot in self.program.slots if slot.where == "output"]
+        whole.allocated = sum(outputs)
+        try:
+            for number, begin, spent in timed(self, arrays):
+                step = self.program.steps[number]
+                kind = {CallStep: "call", CopyStep: "copy"}.get(type(step), "kernel")
+                at = begin - notes.origin
+                notes.add("", kind, at, at + spent).step = self.executable, number
+        finally:
+            notes.finish(whole)
+
+    return execute
+
+
+def timed(binding: Binding, arrays: Any) -> Iterator[tuple[int, float, float]]:
+    """Runs a program: the number of each step, when it began, and how long it took."""
+    driver().place(arrays, binding.pairs.ctypes.data, len(binding.pairs))
+    number, threads = 0, pool()
+    threads.begin()
+    try:
+        for part in binding.parts:
+            begin = time.perf_counter()
+            try:
+                spent = seconds(binding, part, arrays)
+            except Exception as error:
+                if isinstance(part, Library):
+                    binding.locate(error, part.step.origin)
+                raise
+            for t in spent:
+                yield number, begin, t
+                number, begin = number + 1, begin + t
+    finally:
+        threads.end()
+
+
+@functools.lru_cache(maxsize=64)
+def steps_of(executable: Executable) -> list[Step]:
+    """What each step of a program is: its ops, its cost, the user's lines it comes from."""
+    times = [0.0] * len(executable.program.steps)
+    return list(Reader("", executable, times, 1.0).steps())

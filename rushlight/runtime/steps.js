@@ -1,0 +1,40 @@
+const rows = [...document.querySelectorAll(".steps tbody tr")];
+
+function choose(origin, id) {
+  for (const row of rows)
+    row.classList.toggle("chosen", id ? row.dataset.step === id : row.dataset.origin === origin);
+  for (const frame of document.querySelectorAll("svg .step")) {
+    frame.classList.toggle("chosen", frame.dataset.origin === origin);
+    if (frame.dataset.origin === origin) show(frame);
+  }
+  const wanted = rows.filter(row => row.classList.contains("chosen")).map(row => row.dataset.step);
+  for (const section of document.querySelectorAll("#details section"))
+    section.hidden = !wanted.includes(section.dataset.step);
+  document.getElementById("hint").hidden = wanted.length > 0;
+}
+
+function show(frame) {
+  const around = frame.closest(".graph"), box = around.getBoundingClientRect();
+  const at = frame.getBoundingClientRect();
+  if (at.top < box.top || at.bottom > box.bottom)
+    around.scrollTop += (at.top + at.bottom - box.top - box.bottom) / 2;
+  if (at.left < box.left || at.right > box.right)
+    around.scrollLeft += (at.left + at.right - box.left - box.right) / 2;
+}
+
+// A graph that is much wider than the page is readable only at its own size.
+for (const svg of document.querySelectorAll(".graph svg"))
+  if (svg.width.baseVal.value > 2 * document.body.clientWidth) {
+    document.getElementById("fit").checked = false;
+    svg.parentNode.scrollLeft = (svg.parentNode.scrollWidth - svg.parentNode.clientWidth) / 2;
+  }
+
+for (const row of rows) {
+  row.tabIndex = 0;
+  row.addEventListener("click", () => choose(row.dataset.origin, row.dataset.step));
+  row.addEventListener("keydown", event => {
+    if (event.key === "Enter") choose(row.dataset.origin, row.dataset.step);
+  });
+}
+for (const frame of document.querySelectorAll("svg .step"))
+  frame.addEventListener("click", () => choose(frame.dataset.origin, ""));

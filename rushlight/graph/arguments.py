@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Container, Coroutine, Generator, Iterable, Iterator
 from operator import is_
 from typing import Any
 
@@ -14,12 +14,14 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.config import config
 from rushlight.graph.host import LIFTED, Host
-from rushlight.graph.watches import Fields, Items, Pairs, Watch
+from rushlight.graph.watches import FIELDS, Attached, Fields, Items, Pairs, Watch
 from rushlight.symbol import Symbol, TraceError
-from rushlight.tensor import LEAF, VIEW, Tensor
+from rushlight.tensor import LEAF, VIEW, Size, Tensor
 
 SHOWN = (float, slice, complex, np.generic)  # told apart by their texts: 0.0 is not -0.0
 PLAIN = (int, str, bytes, type(None), dtypes.dtype, type(...), np.dtype, range, *SHOWN)
+
+BARE = frozenset([list, tuple, dict, Size, int, bool, str, bytes, type(None), *SHOWN])
 
 
 class Arguments:
@@ -60,14 +62,16 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], lifted: set[int]) -> 
 
 
 def shorthand(args: tuple[Any, ...]) -> Any:
-    """A key for nothing but tensors, each of them once, that are leaves without hooks; else None.
+    """A key for nothing but bare tensors, each of them once: leaves without hooks; else None.
 
     Calls that agree in it agree in the key of :func:`flatten`, which takes longer to make.
     """
     state = local.state
     parts: list[Any] = [state.grad, state.inference, config.default_dtype]
     for x in args:
-        if type(x) is not Tensor or x._hooks or x._accumulate_hooks:
+        if type(x) is not Tensor or has_attached(x):
+            return None
+        if x._hooks or x._accumulate_hooks:
             return None
         history, a = x._history, x._array
         if history is not None and history is not LEAF:
@@ -88,6 +92,8 @@ def visit(x: Any, found: Arguments, parts: list[Any], lifted: set[int]) -> None:
         parts.append((kind, a.shape, a.dtype, wanted, leaf, layout))
         if x._hooks or x._accumulate_hooks:
             parts.append((*(x._hooks or {}).values(), *(x._accumulate_hooks or {}).values()))
+        if has_attached(x):
+            attach(x, found, parts, FIELDS)
     elif kind in LIFTED:
         position = len(found.lifted) + len(found.floats)
         if position in lifted:
@@ -100,19 +106,44 @@ def visit(x: Any, found: Arguments, parts: list[Any], lifted: set[int]) -> None:
         parts.append((kind, len(x)))
         for item in x:
             visit(item, found, parts, lifted)
+        if kind not in BARE:
+            attach(x, found, parts)
     elif isinstance(x, dict):
         parts.append((kind, tuple(x)))
         for item in x.values():
             visit(item, found, parts, lifted)
+        if kind not in BARE:
+            attach(x, found, parts)
     elif isinstance(x, PLAIN):
         parts.append((kind, repr(x) if isinstance(x, SHOWN) else x))
+        if kind not in BARE and not isinstance(x, dtypes.dtype):
+            attach(x, found, parts)
     elif is_record(x):
         parts.append(kind)
-        for _, item in fields_of(x):
+        fields = fields_of(x)
+        for _, item in fields:
             visit(item, found, parts, lifted)
+        attach(x, found, parts, dict(fields))
     else:
         parts.append((kind, id(x)))
         found.objects.append(x)
+
+
+def has_attached(t: Tensor) -> bool:
+    """Whether the user has attached something to a tensor; most have but an array."""
+    own = t.__dict__
+    return len(own) > 1 and not FIELDS.issuperset(own)
+
+
+def attach(x: Any, found: Arguments, parts: list[Any], known: Container[str] = ()) -> None:
+    """Adds what an object of a class of the user's has beside its value: attributes, methods."""
+    found.objects.append(type(x))
+    for name, value in getattr(x, "__dict__", {}).items():
+        if name not in known:
+            plain = isinstance(value, (float, *PLAIN))
+            parts.append((name, type(value), repr(value) if plain else id(value)))
+            if not plain:
+                found.objects.append(value)
 
 
 def is_record(x: Any) -> bool:
@@ -163,7 +194,9 @@ def replaced(x: Any, floats: Iterator[Any], lifted: set[int], counter: list[int]
 
 def containers(x: Any, path: str) -> Iterator[Watch]:
     """Watches over all in an argument that a function could change."""
-    if isinstance(x, list):
+    if isinstance(x, Tensor):
+        yield Attached(vars(x), path)
+    elif isinstance(x, list):
         yield Items(x, path)
     elif isinstance(x, dict):
         yield Pairs(x, path)

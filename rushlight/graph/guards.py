@@ -8,29 +8,37 @@ an attribute of that name is read anywhere in the code that was reached.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import random
 import sys
+import threading
+import time
 import types
-from collections import deque
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from rushlight.autograd.function import Function
 from rushlight.graph.epoch import Entries, epoch
 from rushlight.graph.reads import (
     REFLECTIVE,
+    Whose,
     is_ours,
-    is_users_class,
-    is_users_file,
-    is_users_module,
     names_in,
     reads,
+    whose_class,
+    whose_file,
+    whose_module,
 )
 from rushlight.graph.watches import (
     PLAIN,
+    Attached,
     Change,
     ClassBody,
     Elements,
@@ -46,13 +54,16 @@ from rushlight.graph.watches import (
     Watch,
     attribute,
 )
+from rushlight.graph.world import is_worldly
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
-DEPTH = 4  # of containers in containers and objects in objects
+DEPTH = 4  # steps from what the user's code names into what only libraries or reflection may read
 SMALL = 1 << 20  # elements of a NumPy array that are compared at each call
 STREAMS = (Iterator, np.random.Generator, np.random.RandomState, random.Random)
-LEAVES = 1000  # elements of containers altogether; of those beyond, only the number is compared
+SHIFTING = (*STREAMS, ContextVar, threading.local)
+LEAVES = 10_000  # elements of containers that are compared at each call
+DOUBTFUL = 300  # things that perhaps nobody reads; of larger containers, the number is compared
 CELL = ("cell_contents",)
 DEFAULTS = ("__code__", "__defaults__", "__kwdefaults__")
 MAKERS = ("__init__", "__new__", "__post_init__")
@@ -61,6 +72,8 @@ HOOKS = (
     "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks",
     "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks",
 )  # fmt: skip
+RULES = ("forward", "backward", "setup_context", "jvp", "vmap")  # of an autograd.Function
+CODE = (FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 INSIDE = ("_hooks", "_hooks_with_kwargs", "_hooks_always_called", "_buffers_set")
 
 
@@ -89,6 +102,9 @@ class Guards:
         self.modules = Panel(reach.modules)
         self.others = Panel(reach.others)
         self.asks_types = reach.asks_types  # whether code may call ``type``
+        self.asks_world = reach.asks_world  # or look at clocks, files and the like
+        self.known = reach.seen  # what was there before the trace, by identity
+        self.caches = [(cache, cache.cache_info().misses) for cache in reach.caches]
 
     @property
     def watches(self) -> list[Watch]:
@@ -125,6 +141,10 @@ class Guards:
             change.put(change.before)
         for watch in self.watches:
             watch.trim()
+        for cache, misses in self.caches:
+            if cache.cache_info().misses != misses:  # it may hold tensors of the trace
+                cache.cache_clear()
+        self.known = {}
 
     def release(self, changes: Iterable[Change]) -> None:
         """Guards these entries no longer, since the program writes them itself at each call.
@@ -150,148 +170,205 @@ class Reach:
         self.made: set[type] = set()  # classes that code names: it may make objects of them
         self.globals: dict[int, Globals] = {}
         self.named: list[tuple[Watch, int]] = []  # of which only some attributes matter
-        self.reflects = self.asks_types = False
-        self.left = LEAVES
+        self.caches: list[Any] = []  # functions that remember their results
+        self.reflects = self.asks_types = self.asks_world = False
+        self.left, self.spare = LEAVES, DOUBTFUL
 
     def matters(self, name: Any) -> bool:
         """Whether an attribute may be read."""
         return self.reflects or name in self.names
 
     def see(self, value: Any, path: str, depth: int = 0) -> None:
-        """Puts ``value`` on the list of what to visit, unless it has no inside."""
-        if not isinstance(value, PLAIN) and id(value) not in self.seen:
-            self.seen[id(value)] = value
-            self.queue.append((value, path, depth))
+        """Puts ``value`` on the list of what to visit, unless it has no inside.
 
-    def see_all(self, watch: Watch, depth: int) -> None:
-        """Visits what is in a container, as far as it matters."""
+        ``depth`` is 0 for what the user's code names. What only a library may read, or somebody by
+        reflection, is followed for a few steps.
+        """
+        if isinstance(value, PLAIN) or id(value) in self.seen:
+            return
+        if depth:
+            if depth > DEPTH or not self.spare:
+                return
+            self.spare -= 1
+        self.seen[id(value)] = value
+        self.queue.append((value, path, depth))
+
+    def see_all(self, watch: Watch, depth: int, named: bool = False) -> None:
+        """Visits what is in a container, as far as it matters, or only what code ``named``."""
         for key, value in watch.before.items():
-            if watch.is_guarded(key):
+            if watch.is_guarded(key) and (not named or key in self.names):
                 self.see(value, watch.label(key), depth)
 
     def explore(self) -> None:
+        """What is named comes first, so that nothing of it is taken for doubtful."""
         while self.queue:
             while self.queue:
                 self.visit(*self.queue.popleft())
             for watch, depth in self.named:
-                self.see_all(watch, depth)
-        self.seen.clear()
+                self.see_all(watch, depth, named=not isinstance(watch, ClassBody))
+            if not self.queue and self.reflects:
+                for watch, depth in self.named:
+                    self.see_all(watch, depth + 1)
 
     def visit(self, value: Any, path: str, depth: int) -> None:
         match value:
             case Tensor():
-                self.others.append(Sort(value, path))
-                self.see(value._base, f"{path}._base")
+                self.visit_tensor(value, path, depth)
             case FunctionType():
-                self.visit_function(value, path)
+                self.visit_function(value, path, depth)
             case types.MethodType():
-                self.see(value.__self__, "self")
-                self.see(value.__func__, path)
+                self.see(value.__self__, "self", depth)
+                self.see(value.__func__, path, depth)
             case functools.partial():
-                self.see(value.func, path)
-                self.see(value.args, f"{path}.args")
-                self.see(value.keywords, f"{path}.keywords")
+                self.see(value.func, path, depth)
+                self.see(value.args, f"{path}.args", depth)
+                self.see(value.keywords, f"{path}.keywords", depth)
+            case functools._lru_cache_wrapper():
+                self.caches.append(value)
+                self.see(value.__wrapped__, path, depth)
             case property():
                 for function in (value.fget, value.fset, value.fdel):
-                    self.see(function, path)
+                    self.see(function, path, depth)
             case staticmethod() | classmethod():
-                self.see(value.__func__, path)
+                self.see(value.__func__, path, depth)
             case functools.cached_property() | functools.partialmethod():
-                self.see(value.func, path)
+                self.see(value.func, path, depth)
             case types.CellType():
                 self.others.append(Fields(value, f"closure variable {path!r}", CELL))
-                self.see(attribute(value, *CELL), path)
+                self.see(attribute(value, *CELL), path, depth)
             case types.ModuleType():
-                if is_users_module(value):
-                    self.name(Library(vars(value), path, self.matters), 0)
+                whose = whose_module(value)
+                if whose is not Whose.FOUNDATION:
+                    depth += whose is Whose.LIBRARY
+                    self.name(Library(vars(value), path, self.matters), depth)
             case type():
-                if is_users_class(value):
+                if whose_class(value) is not Whose.FOUNDATION:
                     self.made.update(value.__mro__)
-                    self.visit_class(value)
+                    self.visit_class(value, depth)
             case tuple() | frozenset():
                 for i, element in enumerate(value):
                     self.see(element, f"{path}[{i}]", depth)
-            case list() | deque():
+            case list() | deque() | bytearray() | array():
                 self.contain(Items, value, path, depth)
             case set():
                 self.contain(Members, value, path, depth)
-            case dict():
+            case dict() | types.MappingProxyType():
                 self.contain(Pairs, value, path, depth)
+            case UserDict() | UserList():
+                self.see(value.data, path, depth)
+            case ChainMap():
+                self.see(value.maps, path, depth)
             case np.ndarray():
-                if value.size > SMALL or value.dtype.hasobject:
+                self.visit_array(value, path, depth)
+            case _ if isinstance(value, SHIFTING):
+                if not depth:
                     raise TraceError(
-                        f"{path} is a NumPy array of {value.size} elements: too many to compare "
-                        "at each call. Make it a tensor, whose elements a program reads anew."
+                        f"{path} is a {type(value).__name__}, which gives another value each time "
+                        "or in each thread: draw with rl.rand and the like, or take the value "
+                        "outside and pass it in."
                     )
-                self.others.append(Elements(value, path))
-            case _ if isinstance(value, STREAMS):
-                raise TraceError(
-                    f"{path} is a {type(value).__name__}, which gives another value each time: "
-                    "draw with rl.rand and the like, or take the value outside and pass it in."
-                )
             case _:
                 self.visit_object(value, path, depth)
 
+    def visit_tensor(self, value: Tensor, path: str, depth: int) -> None:
+        """What kind of tensor it is, and what the user has attached to it."""
+        self.others.append(Sort(value, path))
+        self.see(value._base, f"{path}._base", depth)
+        attached = Attached(vars(value), path)
+        self.others.append(attached)
+        self.see_all(attached, depth)
+
+    def visit_array(self, value: np.ndarray, path: str, depth: int) -> None:
+        """An array, whose elements are compared at each call."""
+        if value.size <= SMALL and not value.dtype.hasobject:
+            self.others.append(Elements(value, path))
+        elif not depth:
+            raise TraceError(
+                f"{path} is an array of {value.size} elements: too many to compare at each call. "
+                "Make it a tensor, whose elements a program reads anew."
+            )
+
     def contain(self, kind: type[Watch], value: Any, path: str, depth: int) -> None:
-        """A container: its elements, if they are not too many or too deep, else their number."""
-        exact = depth < DEPTH and len(value) <= self.left
+        """A container: its elements; if they are many, and it is doubtful, their number."""
+        size = len(value)
+        exact = size <= (DOUBTFUL if depth else self.left)
+        if not exact and not depth:
+            raise TraceError(
+                f"{path} is a {type(value).__name__} of {size} elements: with what else the "
+                f"function can reach, more than the {LEAVES} that are compared at each call. Make "
+                "it a tuple, which cannot change, or a tensor, or pass in what is needed of it."
+            )
         watch = kind(value, path, exact=exact)
         self.others.append(watch)
         if exact:
-            self.left -= len(value)
-            self.see_all(watch, depth + 1)
+            self.left -= 0 if depth else size
+            self.see_all(watch, depth + (depth > 0))
 
     def name(self, watch: Watch, depth: int, watches: list[Watch] | None = None) -> None:
         """Attributes, of which those matter that code names: more, as more code is found."""
         (self.others if watches is None else watches).append(watch)
         self.named.append((watch, depth))
 
-    def visit_function(self, function: FunctionType, path: str) -> None:
-        self.see(function.__dict__.get("__wrapped__"), path)
+    def visit_function(self, function: FunctionType, path: str, depth: int) -> None:
+        self.see(function.__dict__.get("__wrapped__"), path, depth)
         cells = function.__closure__ or ()
-        if not is_users_file(function.__code__.co_filename):
-            for cell in cells:  # a decorator of a library: what it decorates
+        whose = whose_file(function.__code__.co_filename)
+        if whose is Whose.FOUNDATION:
+            for cell in cells:  # a decorator: what it decorates
                 inner = attribute(cell, *CELL)
                 if isinstance(inner, (FunctionType, types.MethodType)):
-                    self.see(inner, path)
+                    self.see(inner, path, depth)
             return
-        self.others.append(Fields(function, path, DEFAULTS))
-        self.see(function.__defaults__, f"{path}.__defaults__")
-        self.see(function.__kwdefaults__, f"{path}.__kwdefaults__")
+        depth += whose is Whose.LIBRARY
+        if not depth:
+            self.others.append(Fields(function, path, DEFAULTS))
+        self.see(function.__defaults__, f"{path}.__defaults__", depth)
+        self.see(function.__kwdefaults__, f"{path}.__kwdefaults__", depth)
         if function.__dict__:
-            self.name(Namespace(function.__dict__, path, self.matters), 0)
+            self.name(Namespace(function.__dict__, path, self.matters), depth)
         for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
-            self.see(cell, name)
-        self.visit_code(function)
+            self.see(cell, name, depth)
+        self.visit_code(function, depth)
 
-    def visit_code(self, function: FunctionType) -> None:
-        found = reads(function.__code__)
+    def visit_code(self, function: FunctionType, depth: int) -> None:
+        """The globals that code names; in libraries, only what is data there."""
+        found, space = reads(function.__code__), function.__globals__
         self.names |= found.attributes
-        self.reflects |= not REFLECTIVE.isdisjoint(found.globals | found.attributes)
+        if not depth:
+            self.reflects |= not REFLECTIVE.isdisjoint(found.globals | found.attributes)
         self.asks_types |= "type" in found.globals
         for name in found.imports & sys.modules.keys():
-            self.see(sys.modules[name], name)
-        space = function.__globals__
+            self.see(sys.modules[name], name, depth)
+        there = {name: space[name] for name in found.globals & space.keys()}
+        used = [*there.values(), *[getattr(builtins, name, None) for name in found.globals]]
+        used += [sys.modules.get(name, time) for name in found.imports]  # or nobody knows which
+        self.asks_world |= any(map(is_worldly, used))
         watch = self.globals.get(id(space))
         if watch is None:
             watch = self.globals[id(space)] = Globals(space, "", set())
             self.others.append(watch)
-        watch.names |= found.globals
+        data = {name for name, value in there.items() if not isinstance(value, CODE)}
+        watch.names |= data if depth else found.globals
         watch.before = watch.read()
-        for name in found.globals & space.keys():
-            self.see(space[name], name)
+        for name, value in there.items():
+            self.see(value, name, depth)
 
-    def visit_class(self, cls: type) -> None:
-        """The bodies of a class and its bases; of those in libraries, the names they use."""
+    def visit_class(self, cls: type, depth: int = 0) -> None:
+        """The bodies of a class and its bases; of those in the foundation, the names they use."""
+        if issubclass(cls, Function):
+            self.names.update(RULES)
         for base in cls.__mro__:
             if base in self.classes:
                 continue
             self.classes.add(base)
-            if is_users_class(base):
-                matters = functools.partial(self.matters_in_class, base)
-                self.name(ClassBody(base, base.__name__, matters), 0)
-            else:
+            whose = whose_class(base)
+            if whose is Whose.FOUNDATION:
                 self.names |= names_in(base)
+                continue
+            body = ClassBody(base, base.__name__, functools.partial(self.matters_in_class, base))
+            if whose is Whose.USER:
+                self.others.append(body)
+            self.named.append((body, depth))
 
     def matters_in_class(self, cls: type, name: str) -> bool:
         """Besides what code names: what Python itself calls, and how objects are made."""
@@ -304,19 +381,20 @@ class Reach:
         found = getattr(value, "__dict__", None)
         own: dict[str, Any] = found if isinstance(found, dict) else {}
         cls = type(value)
-        self.see(own.get("__wrapped__"), path)
+        self.see(own.get("__wrapped__"), path, depth)
+        self.asks_world |= is_worldly(value)
         if all([part in own for part in (*PARTS, "training")]):
             self.visit_class(cls)
             self.visit_module(value, own, path)
         elif any(map(is_ours, cls.__mro__)):
             self.visit_ours(own, path, cls)
-        elif depth <= DEPTH:
-            if is_users_class(cls):
-                self.visit_class(cls)
+        else:
+            if whose_class(cls) is not Whose.FOUNDATION:
+                self.visit_class(cls, depth)
                 names = ("__class__", *slots(cls))
-                self.name(Fields(value, path, names, self.matters), depth + 1)
+                self.name(Fields(value, path, names, self.matters), depth)
             if own is found:
-                self.name(Namespace(own, path, self.matters), depth + 1)
+                self.name(Namespace(own, path, self.matters), depth)
 
     def visit_module(self, module: Any, own: dict[str, Any], path: str) -> None:
         self.modules.append(Fields(module, path, ("__class__",)))
@@ -341,7 +419,7 @@ class Reach:
         """An optimizer, a generator …: what it holds, it accounts for itself."""
         if HOOKS[0] in own:
             self.visit_hooks(own, path, self.others)
-        if is_users_class(cls):
+        if whose_class(cls) is Whose.USER:
             self.visit_class(cls)
             plain = {k for k, v in own.items() if isinstance(v, PLAIN) and k[0] != "_"}
             self.others.append(Selection(own, path, plain, self.matters))
@@ -362,6 +440,8 @@ class Library(Namespace):
 
 def slots(cls: type) -> list[str]:
     """The names of the slots that the user's classes among the bases of ``cls`` have."""
-    bodies = [vars(base).items() for base in cls.__mro__ if is_users_class(base)]
+    bodies = [
+        vars(base).items() for base in cls.__mro__ if whose_class(base) is not Whose.FOUNDATION
+    ]
     kind = types.MemberDescriptorType
     return [name for body in bodies for name, member in body if isinstance(member, kind)]

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ from rushlight.errors import PACKAGE
 STANDARD = os.path.dirname(os.__file__) + os.sep
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 GLOBAL = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+NEEDED = ("rushlight", "numpy", "ml_dtypes", "llvmlite")
 REFLECTIVE = {
     "getattr", "vars", "dir", "eval", "exec", "locals", "globals", "attrgetter", "asdict",
     "astuple", "__dict__",
@@ -80,23 +82,44 @@ def names_in(cls: type) -> frozenset[str]:
     return frozenset().union(*found)
 
 
+class Whose(Enum):
+    """Who has written some code: guards look closely at the user's, and not at the foundation."""
+
+    USER = "the user"
+    LIBRARY = "an installed package"
+    FOUNDATION = "Python, NumPy or we"
+
+
 def is_users_file(file: str) -> bool:
     """Whether a file is neither ours, nor of Python, nor of an installed package."""
-    if file.startswith((PACKAGE, STANDARD, "<frozen ")):
-        return False
-    return INSTALLED[0] not in file and INSTALLED[1] not in file
+    return whose_file(file) is Whose.USER
 
 
-def is_users_module(module: ModuleType) -> bool:
+def whose_file(file: str) -> Whose:
+    """
+    >>> whose_file("/home/me/train.py"), whose_file(os.__file__)
+    (<Whose.USER: 'the user'>, <Whose.FOUNDATION: 'Python, NumPy or we'>)
+    """
+    for folder in INSTALLED:
+        if folder in file:
+            package = file.rpartition(folder)[2].partition(os.sep)[0]
+            return Whose.FOUNDATION if package in NEEDED else Whose.LIBRARY
+    core = file.startswith((PACKAGE, STANDARD, "<frozen "))
+    return Whose.FOUNDATION if core else Whose.USER
+
+
+def whose_module(module: ModuleType | None) -> Whose:
+    if module is None:
+        return Whose.USER
     file = vars(module).get("__file__")
     if file is None:  # the interactive session, a namespace package, or a part of Python in C
-        return module.__name__ not in sys.builtin_module_names
-    return is_users_file(file)
+        core = module.__name__ in sys.builtin_module_names
+        return Whose.FOUNDATION if core else Whose.USER
+    return whose_file(file)
 
 
-def is_users_class(cls: type) -> bool:
-    module = sys.modules.get(cls.__module__)
-    return module is None or is_users_module(module)
+def whose_class(cls: type) -> Whose:
+    return whose_module(sys.modules.get(cls.__module__))
 
 
 def is_ours(cls: type) -> bool:

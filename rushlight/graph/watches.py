@@ -39,6 +39,9 @@ PLAIN = (
 )  # fmt: skip
 """The types whose objects are compared by value; tuples are, too, element by element."""
 
+FIELDS = frozenset([*vars(Tensor), *Tensor.__annotations__, "persistent"])
+"""What a tensor itself keeps in its ``__dict__``."""
+
 
 def same(a: Any, b: Any) -> bool:
     """Whether ``b`` can stand for ``a``: the same object, or an equal value of the same type.
@@ -245,6 +248,15 @@ class Selection(Namespace):
 
     def guarded_names(self) -> list[str]:
         return [name for name in self.names if self.is_guarded(name)]
+
+
+class Attached(Namespace):
+    """What the user has attached to a tensor."""
+
+    grows = True
+
+    def read(self) -> dict[Any, Any]:
+        return {name: value for name, value in self.container.items() if name not in FIELDS}
 
 
 class Globals(Selection):

@@ -6,6 +6,7 @@ of its gradients is made as one and then split (``passes/recompute.py``).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import os
@@ -28,6 +29,7 @@ from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
 from rushlight.graph.trace import Capture, Trace, chain
 from rushlight.graph.watches import MISSING, Change, Items, Watch
+from rushlight.graph.world import World
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.executable import Executable
@@ -78,9 +80,15 @@ def attempt(
     begin = time.perf_counter()
     traced, draws = Traced(trace, arguments), Draws()
     try:
-        trace.call(traced.follow, function, cell, lifted, guards, fixed)
+        with World() if guards.asks_world else contextlib.nullcontext() as world:
+            trace.call(traced.follow, function, cell, lifted, guards, fixed)
         for change in traced.changed_arguments():
             raise changed_state(change)
+        if world is not None and world.seen is not None:
+            raise TraceError(
+                f"the function reads {world.seen}, which would be the same at each call: read it "
+                "outside and pass it in (random numbers: draw with rl.rand and the like)"
+            )
         if draws.happened():
             raise TraceError(
                 "the function draws random numbers from Python or NumPy, which would be the same "

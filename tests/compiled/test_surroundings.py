@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import array
+import dataclasses
+import functools
+import importlib
+import sys
 import warnings
+from collections import ChainMap, UserDict, UserList
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -214,3 +221,175 @@ def test_formatting_a_number_inside() -> None:
 def test_positions_in_long_rows() -> None:
     x = rl.arange(70000.0)
     assert rl.compile(lambda x: x.argmax(), fullgraph=True)(x).item() == 69999
+
+
+def test_what_rules_of_a_custom_function_read() -> None:
+    factors = [2.0]
+
+    class Square(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * factors[0] * x
+
+    w = rl.ones(2, requires_grad=True)
+    square = rl.compile(lambda x: Square.apply(x * w).sum(), fullgraph=True)
+    square(rl.ones(2)).backward()
+    assert w.grad.tolist() == [2, 2]
+    w.grad, factors[0] = None, 10.0
+    square(rl.ones(2)).backward()
+    assert w.grad.tolist() == [10, 10]
+
+
+@dataclasses.dataclass
+class Record:
+    rate: float = 1.0
+
+    def scaled(self, x: Any) -> Any:
+        return x * SCALES["record"]
+
+
+class Row(list):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+class Count(int):
+    pass
+
+
+SCALES = {"record": 2.0}
+
+
+@pytest.mark.parametrize(
+    "make", [Record, lambda: Row([1.0]), lambda: Table(a=1.0), lambda: Count(3)]
+)
+def test_attributes_of_arguments(make: Any) -> None:
+    scaled = rl.compile(lambda x, owner: x * owner.scale, fullgraph=True)
+    owner = make()
+    for scale in (2.0, 5.0, 2.0):
+        owner.scale = scale
+        assert scaled(ONE, owner).item() == scale
+
+
+def test_methods_of_arguments() -> None:
+    scaled = rl.compile(lambda x, record: record.scaled(x), fullgraph=True)
+    assert scaled(ONE, Record()).item() == 2
+    SCALES["record"] = 5.0
+    assert scaled(ONE, Record()).item() == 5
+    SCALES["record"] = 2.0
+
+
+def test_attributes_of_tensors() -> None:
+    w = rl.ones(1)
+    w.scale = 2.0
+    captured = rl.compile(lambda x: x * w * w.scale, fullgraph=True)
+    given = rl.compile(lambda x: x * x.scale, fullgraph=True)
+    assert captured(ONE).item() == given(w).item() == 2
+    w.scale = 5.0
+    assert captured(ONE).item() == given(w).item() == 5
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_attaching_to_a_tensor_is_refused(given: bool) -> None:
+    w = rl.ones(1)
+
+    def attach(x):
+        (x if given else w).note = 3
+        return x + 1
+
+    with pytest.raises(TraceError, match="note was missing, is 3"):
+        rl.compile(attach, fullgraph=True)(rl.ones(1))
+    assert "note" not in vars(w)
+
+
+NESTED = {"a": {"b": {"c": {"d": {"e": {"f": 2.0}}}}}}
+
+
+def test_values_at_any_depth() -> None:
+    deep = rl.compile(lambda x: x * NESTED["a"]["b"]["c"]["d"]["e"]["f"], fullgraph=True)
+    for value in (2.0, 5.0):
+        NESTED["a"]["b"]["c"]["d"]["e"]["f"] = value
+        assert deep(ONE).item() == value
+
+
+def changing() -> list[tuple[Any, Any, Any]]:
+    proxied = {"a": 2.0}
+    numbers = array.array("d", [2.0])
+    chain, users = ChainMap({"a": 2.0}), UserDict(a=2.0)
+    items, text = UserList([2.0]), bytearray([2])
+    proxy = MappingProxyType(proxied)
+    return [
+        ("chain map", lambda x: x * chain["a"], lambda: chain.update(a=5.0)),
+        ("user dict", lambda x: x * users["a"], lambda: users.update(a=5.0)),
+        ("user list", lambda x: x * items[0], lambda: items.__setitem__(0, 5.0)),
+        ("bytes", lambda x: x * text[0], lambda: text.__setitem__(0, 5)),
+        ("array", lambda x: x * numbers[0], lambda: numbers.__setitem__(0, 5.0)),
+        ("proxy", lambda x: x * proxy["a"], lambda: proxied.update(a=5.0)),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in changing()])
+def test_containers_of_all_kinds(name: str) -> None:
+    function, change = next((f, c) for n, f, c in changing() if n == name)
+    compiled = rl.compile(function, fullgraph=True)
+    assert compiled(ONE).item() == 2
+    change()
+    assert compiled(ONE).item() == 5
+
+
+def test_functions_that_remember_their_results() -> None:
+    scale = {"a": 2.0}
+
+    @functools.lru_cache
+    def filled(size):
+        return rl.full((size,), scale["a"])
+
+    compiled = rl.compile(lambda x: x * filled(2), fullgraph=True)
+    assert compiled(rl.ones(2)).tolist() == [2, 2]
+    assert filled(2).tolist() == [2, 2]  # not the symbol that it was while traced
+
+
+LIBRARY = """
+from rushlight import nn
+SCALE = 2.0
+class Config:
+    def __init__(self):
+        self.scale = 2.0
+config = Config()
+def by_constant(x): return x * SCALE
+def by_object(x): return x * config.scale
+def helper(x, config): return x * config.scale
+class Net(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+    def forward(self, x): return helper(x, self.config)
+"""
+
+
+def test_what_installed_packages_read(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "installed_for_a_test.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(folder))
+    package = importlib.import_module("installed_for_a_test")
+    config = package.Config()
+    functions = [
+        rl.compile(lambda x: package.by_constant(x), fullgraph=True),
+        rl.compile(lambda x: package.by_object(x), fullgraph=True),
+        rl.compile(lambda x: x * package.SCALE, fullgraph=True),
+        rl.compile(package.Net(config), fullgraph=True),
+    ]
+    assert [f(ONE).item() for f in functions] == [2, 2, 2, 2]
+    package.SCALE = package.config.scale = config.scale = 5.0
+    assert [f(ONE).item() for f in functions] == [5, 5, 5, 5]
+    monkeypatch.delitem(sys.modules, "installed_for_a_test")

@@ -18,6 +18,7 @@ from rushlight.graph.epoch import Entries, epoch
 from rushlight.graph.guards import LEAVES, Guards
 from rushlight.graph.watches import MISSING, same
 from rushlight.nn import hooks
+from rushlight.symbol import TraceError
 
 SCALE = 2
 LIMITS = {"low": [0, 1], "high": (2, 3)}
@@ -528,13 +529,29 @@ def test_containers():
     intact(guards)
 
 
-def test_large_data_are_compared_by_length():
-    data = list(range(5 * LEAVES))
+def test_many_data_are_compared_and_too_many_refused():
+    data = list(range(LEAVES))
     guards = Guards(lambda x: data[0])
-    data[0] = 7
-    unmoved(guards)
+    data[-1] = 7
+    broken(guards, f"data[{LEAVES - 1}] was {LEAVES - 1}, is 7")
     data.append(1)
-    broken(guards, f"data['length'] was {5 * LEAVES}, is {5 * LEAVES + 1}")
+    with pytest.raises(TraceError, match=f"data is a list of {LEAVES + 1} elements"):
+        Guards(lambda x: data[0])
+    fixed = tuple(data)
+    Guards(lambda x: fixed[0])
+
+
+def test_large_data_that_only_reflection_reaches_are_compared_by_length():
+    class Owner:
+        def __init__(self):
+            self.scale, self.data = 2.0, list(range(LEAVES + 1))
+
+    owner, name = Owner(), "scale"
+    guards = Guards(lambda x: x * getattr(owner, name))
+    owner.data[0] = 7
+    unmoved(guards)
+    owner.data.append(1)
+    broken(guards, f"owner.data['length'] was {LEAVES + 1}, is {LEAVES + 2}")
 
 
 def test_what_is_ours_accounts_for_itself():

@@ -104,7 +104,8 @@ def parallel() -> Callable[[int, int, int, int], None]:
 def functions() -> NativeDraw | None:
     """:func:`draw`, if native code can be made here and NumPy keeps its state where it is sought.
 
-    Otherwise None: NumPy then draws the same numbers itself.
+    Otherwise None: NumPy then draws the same numbers itself, sooner than a processor without the
+    fused multiply-add would.
     """
     try:
         return draw if target().has_fma and state_is_found() and words_agree() else None

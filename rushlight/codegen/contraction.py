@@ -1,8 +1,8 @@
 """Contractions: products that are summed over indices, as tiles of one micro-kernel.
 
-What is multiplied, and where, stands in a table of 64-bit integers that the native code reads while
-it runs: sizes, steps, and offsets of batches, rows, taps and blocks. So one compiled function serves
-all products, convolutions and gradients of a kind, whatever their shapes.
+What is multiplied, and where, stands in a table of 64-bit integers that the native code reads
+while it runs: sizes, steps, and offsets of batches, rows, taps and blocks. So one compiled function
+serves all products, convolutions and gradients of a kind, whatever their shapes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ FIELDS = (
 )  # fmt: skip
 """The head of the table; the last ones say where its lists begin."""
 
+Common = tuple[str, ...]  # what all tiles of a panel are called with
 VECTORS = 2  # registers of a panel's row
 
 
@@ -112,7 +113,7 @@ class Sweep(NativeText):
         self.each(panels[0], panels[1], 1, [], each_panel)
         return []
 
-    def rows_of(self, vectors: int, masked: bool, rows: tuple[str, str], common) -> None:
+    def rows_of(self, vectors: int, masked: bool, rows: tuple[str, str], common: Common) -> None:
         """The tiles of a panel, the highest first."""
         a, taps, tap_count, inner, b, c, lanes, fresh = common
         begin, end = rows

@@ -7,6 +7,7 @@ its buffers is a table of 64-bit integers: a head of named fields, then the list
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,12 @@ def table(
         head.append(place)
         place += tail[-1].size
     return np.concatenate([np.array(head, np.int64), *tail])
+
+
+def written(body: Callable[[], None]) -> list[str]:
+    """What a body carries on: nothing."""
+    body()
+    return []
 
 
 class NativeText(Blocks):
@@ -74,7 +81,7 @@ class NativeText(Blocks):
         there, other, done = self.fresh("yes"), self.fresh("no"), self.fresh("done")
         self.write(f"br i1 {condition}, label %{there}, label %{other}")
         for label, body in ((there, yes), (other, no)):
-            inner, _ = self.inside(label, 0, lambda body=body: body() or [])
+            inner, _ = self.inside(label, 0, partial(written, body))
             outer = self.frames[-1]
             outer.lines.extend([f"{label}:", *inner.lines, f"br label %{done}"])
         self.write(f"{done}:")

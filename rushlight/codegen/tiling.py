@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,7 +163,7 @@ class Planner:
             "rows": m,
             "columns": n,
             "a_step": a.step,
-            "b_step": self.panel if packs else b.even,
+            "b_step": self.panel if packs else b.even or 0,
             "b_panel": self.panel * k if packs else self.panel,
             "accumulate": int(accumulate),
         }
@@ -190,7 +191,7 @@ class Planner:
         return m <= THIN or (len(b.rows) * b.depth <= SMALL and m <= ROWS)
 
     def packs_first(self, a: Matrix, n: int) -> bool:
-        """Whether A is packed: it cannot be read, or is so large that its rows get in each other's way."""
+        """Whether A is packed: it cannot be read, or its rows would get in each other's way."""
         if a.step != 1 and not a.beside:
             return True
         return len(a.taps) == 1 and n >= 8 * self.panel and len(a.rows) * a.depth > SMALL * 4
@@ -263,15 +264,11 @@ def blocks_of(a: Matrix) -> list[tuple[int, int, int, int, int]]:
     if inner <= DEPTH or taps * inner <= DEPTH * 3 // 2:
         count = max(1, -(-taps * inner // DEPTH)) if taps * inner > DEPTH * 3 // 2 else 1
         edges = [n * taps // count for n in range(count + 1)]
-        pairs = [(p, q) for p, q in zip(edges, edges[1:], strict=False) if q > p or count == 1]
+        pairs = [(p, q) for p, q in pairwise(edges) if q > p or count == 1]
         return [(p, q - p, 0, inner, p * inner) for p, q in pairs]
     count = -(-inner // DEPTH)
     edges = [n * inner // count for n in range(count + 1)]
-    return [
-        (t, 1, p, q - p, t * inner + p)
-        for t in range(taps)
-        for p, q in zip(edges, edges[1:], strict=False)
-    ]
+    return [(t, 1, p, q - p, t * inner + p) for t in range(taps) for p, q in pairwise(edges)]
 
 
 @functools.cache

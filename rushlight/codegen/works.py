@@ -19,7 +19,11 @@ def works_of(node: Node, places: Sequence[Place | None], registers: Registers) -
     if isinstance(node.type, tuple) or node.op.subscripts is None:
         return None
     first, second = places
-    if first is None or second is None or {n.type.dtype for n in node.inputs} != {node.type.dtype}:
+    if (
+        first is None
+        or second is None
+        or {n.type.dtype for n in node.inputs if n} != {node.type.dtype}
+    ):
         return None
     result = Place(node.type.shape, strides(node.type.shape))
     letters = node.op.subscripts(node.attrs, first.shape, second.shape)

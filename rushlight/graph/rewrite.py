@@ -27,6 +27,7 @@ from rushlight.graph.ir import (
     INPUT,
     Graph,
     Node,
+    Source,
     TensorType,
     constant,
     copy,
@@ -297,9 +298,10 @@ class Rewriter:
         inputs: tuple[Node | None, ...],
         attrs: Mapping[str, Any],
         type: TensorType | None = None,
+        source: Source | None = None,
     ) -> Node:
         """The normal form of an op of nodes in normal form."""
-        return self.normal(Node(op, inputs, attrs, type or infer(op, inputs, attrs)))
+        return self.normal(Node(op, inputs, attrs, type or infer(op, inputs, attrs), source))
 
     def normal(self, node: Node) -> Node:
         key = identity(node)

@@ -44,7 +44,8 @@ class Sliding(View):
     def eager(self, x, *, kernel, stride, dilation, count):
         dims = len(kernel)
         begin = [slice(first(k, d), None) for k, d in zip(kernel, dilation, strict=True)]
-        seen = x[(slice(None), *begin)]
+        place = (slice(None), *begin)
+        seen = x[place]
         own = x.strides[1 : 1 + dims]
         steps = [step * s for step, s in zip(own, stride, strict=True)]
         inner = [step * d for step, d in zip(own, dilation, strict=True)]
@@ -104,6 +105,7 @@ class Stored(Op):
 sliding = registry["sliding"].call
 contract = registry["contract"].call
 stored = registry["stored"].call
+STORED = registry["stored"]
 
 
 def fits(*operands: Tensor) -> bool:
@@ -182,7 +184,7 @@ def convolution_transposed(y: Tensor, w: Tensor, geometry: Geometry, size: Sizes
     Every ``stride``-th place of x meets the same part of the weight: these phases are convolutions
     of their own, and x is made of them in turn.
     """
-    kernel, stride, dilation = w.shape[2:], geometry.stride, geometry.dilation
+    stride, dilation = geometry.stride, geometry.dilation
     if any([s > 1 and d > 1 for s, d in zip(stride, dilation, strict=True)]):
         return NotImplemented
     count = tuple([-(-n // s) for n, s in zip(size, stride, strict=True)])

@@ -8,6 +8,7 @@ from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.graph.rewrite import EXPAND, Rewriter, equations, rewrite
 from rushlight.ops.base import Op
 from rushlight.passes.fold_constants import fold
+from rushlight.passes.layout import sink
 from rushlight.passes.rules import RULES
 
 
@@ -28,7 +29,7 @@ def simplify(graph: Graph) -> Graph:
       %1: f32[2,3] = add(%0, %0)
       return %1
     """
-    return rewrite(graph, fold, narrow, apply_rules)
+    return rewrite(graph, fold, narrow, sink, apply_rules)
 
 
 apply_rules = equations(RULES)

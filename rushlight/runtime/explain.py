@@ -27,8 +27,8 @@ from rushlight.passes.fuse import Group
 from rushlight.runtime.costs import Cost, call_cost, kernel_cost, nbytes
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.measure import measure
-from rushlight.runtime.page import page, step_table
 from rushlight.runtime.natives import registers
+from rushlight.runtime.page import page, step_table
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep
 from rushlight.runtime.specialization import Call, Specialization, specialize
 from rushlight.runtime.table import text
@@ -229,10 +229,8 @@ class Reader:
         about = self.call(step)
         packs = step.name.startswith("pack")
         if packs:
-            moved = [
-                self.executable.program.slots[n].nbytes for n in (step.slots[0], step.slots[2])
-            ]
-            about["cost"] = Cost(*moved, 0)
+            source, target = [self.executable.program.slots[step.slots[n]] for n in (0, 2)]
+            about["cost"] = Cost(source.nbytes, target.nbytes, 0)
         what = f"pack for {about['what']}" if packs else about["what"]
         code = text_of(step.name, registers())
         return {**about, "kind": "kernel", "what": what, "function": step.name, "code": code}

@@ -1,4 +1,4 @@
-"""Native functions that all programs share: they read sizes from tables, whatever the shapes are."""
+"""Native functions that all programs share: they read all sizes from tables."""
 
 from __future__ import annotations
 

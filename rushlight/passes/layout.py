@@ -1,0 +1,147 @@
+"""Layout: permutations move towards the outputs, until two of them meet and cancel.
+
+A convolution gives channels last, permuted to where users have them. What is done to every element,
+or folded over some dimensions, can as well be done before the permutation; so all between two
+convolutions is stored, read and computed in the order of their channels, and only what enters or
+leaves the network is ever transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.graph.ir import ITEM, Node, TensorType
+from rushlight.graph.rewrite import EXPAND, VIEW, Rewriter
+from rushlight.ops import channels_last
+from rushlight.ops.base import Op, registry
+
+PERMUTE = registry["permute"]
+FOLDS = frozenset(
+    [registry[name] for name in ("sum", "mean", "amax", "amin", "var", "std", "var_mean")]
+)
+PAD, CAT, STORED = registry["constant_pad_nd"], registry["cat"], channels_last.STORED
+SMALL = 8  # an operand of so many times fewer elements may be transposed instead
+
+
+def sink(node: Node, rewriter: Rewriter) -> Node | None:
+    """f(permute(x)) = permute(f(x))."""
+    op = node.op
+    if op is ITEM:
+        return item(node, rewriter)
+    if not isinstance(op, Op) or not any([n is not None and n.op is PERMUTE for n in node.inputs]):
+        return None
+    if op in FOLDS:
+        return folded(node, rewriter)
+    if isinstance(node.type, tuple):
+        return None
+    if op.emit is not None or op is STORED:
+        return elementwise(node, rewriter)
+    if op is PAD:
+        return padded(node, rewriter)
+    return joined(node, rewriter) if op is CAT else None
+
+
+def order_of(node: Node) -> tuple[int, ...]:
+    """The dimensions of the operand of a permutation, in the order of its result."""
+    dims = node.attrs["dims"]
+    return tuple([d % len(dims) for d in dims])
+
+
+def inverse(order: Sequence[int]) -> tuple[int, ...]:
+    found = [0] * len(order)
+    for place, d in enumerate(order):
+        found[d] = place
+    return tuple(found)
+
+
+def permuted(x: Node, order: tuple[int, ...], rewriter: Rewriter) -> Node:
+    return rewriter.make(PERMUTE, (x,), {"dims": order}, None, x.source)
+
+
+def below(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """The shape whose permutation is ``shape``."""
+    return tuple([shape[d] for d in inverse(order)])
+
+
+def elementwise(node: Node, rewriter: Rewriter) -> Node | None:
+    rank, size = len(node.type.shape), node.type.size
+    moved = [n for n in node.inputs if n is not None and n.op is PERMUTE]
+    whole = [n for n in moved if n.type.shape == node.type.shape]
+    if not whole:
+        return None
+    order = order_of(whole[0])
+    inputs: list[Node | None] = []
+    for n in node.inputs:
+        if n is None or not n.type.shape:
+            inputs.append(n)
+        elif n.op is PERMUTE and len(n.type.shape) == rank and order_of(n) == order:
+            inputs.append(n.inputs[0])
+        elif n.type.size * SMALL <= size or n.op is EXPAND:
+            shape = (1,) * (rank - len(n.type.shape)) + n.type.shape
+            full = n if shape == n.type.shape else rewriter.make(VIEW, (n,), {"shape": shape})
+            inputs.append(permuted(full, inverse(order), rewriter))
+        else:
+            return None
+    kind = TensorType(below(node.type.shape, order), node.type.dtype)
+    inner = rewriter.make(node.op, tuple(inputs), node.attrs, kind, node.source)
+    return permuted(inner, order, rewriter)
+
+
+def fold_below(node: Node, rewriter: Rewriter) -> tuple[Node, tuple[int, ...]]:
+    """A fold over the operand of a permutation, and the order of its result."""
+    (x,) = node.inputs
+    assert x is not None
+    order, dims = order_of(x), node.attrs["dim"]
+    if dims is None or dims == ():
+        chosen = tuple(range(len(order)))
+    else:
+        chosen = tuple([d % len(order) for d in ((dims,) if isinstance(dims, int) else dims)])
+    under = tuple(sorted([order[d] for d in chosen]))
+    kept = [order[d] for d in range(len(order)) if d not in chosen]
+    types = node.type if isinstance(node.type, tuple) else (node.type,)
+    result = order if node.attrs["keepdim"] else tuple([sorted(kept).index(d) for d in kept])
+    kinds = [TensorType(below(t.shape, result), t.dtype) for t in types]
+    kind: Any = tuple(kinds) if isinstance(node.type, tuple) else kinds[0]
+    fold = rewriter.make(node.op, (x.inputs[0],), {**node.attrs, "dim": under}, kind, node.source)
+    return fold, result
+
+
+def folded(node: Node, rewriter: Rewriter) -> Node | None:
+    if isinstance(node.type, tuple):
+        return None  # its items are looked at
+    return permuted(*fold_below(node, rewriter), rewriter)
+
+
+def item(node: Node, rewriter: Rewriter) -> Node | None:
+    """An item of a fold with several results."""
+    (maker,) = node.inputs
+    assert maker is not None
+    if maker.op not in FOLDS or maker.inputs[0] is None or maker.inputs[0].op is not PERMUTE:
+        return None
+    fold, order = fold_below(maker, rewriter)
+    kind: Any = fold.type
+    part = rewriter.make(ITEM, (fold,), node.attrs, kind[node.attrs["index"]], node.source)
+    return permuted(part, order, rewriter)
+
+
+def padded(node: Node, rewriter: Rewriter) -> Node | None:
+    (x,) = node.inputs
+    assert x is not None
+    order = order_of(x)
+    pads = tuple([node.attrs["pads"][d] for d in inverse(order)])
+    kind = TensorType(below(node.type.shape, order), node.type.dtype)
+    inner = rewriter.make(PAD, (x.inputs[0],), {**node.attrs, "pads": pads}, kind, node.source)
+    return permuted(inner, order, rewriter)
+
+
+def joined(node: Node, rewriter: Rewriter) -> Node | None:
+    parts = [n for n in node.inputs if n is not None]
+    if not all([n.op is PERMUTE and order_of(n) == order_of(parts[0]) for n in parts]):
+        return None
+    order = order_of(parts[0])
+    dim = order[node.attrs["dim"] % len(order)]
+    kind = TensorType(below(node.type.shape, order), node.type.dtype)
+    inner = tuple([n.inputs[0] for n in parts])
+    whole = rewriter.make(CAT, inner, {**node.attrs, "dim": dim}, kind, node.source)
+    return permuted(whole, order, rewriter)

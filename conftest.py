@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,20 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if helper and TESTS in collection_path.parents else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The tests are many and stay: no collection of garbage need look at them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if TESTS / "peers" in item.path.parents:
+        if item.nodeid.startswith("tests/peers/"):
             item.add_marker("peers")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import AsyncGenerator, Container, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from operator import is_
 from typing import Any
 
@@ -15,7 +15,7 @@ from rushlight.autograd.modes import local
 from rushlight.config import config
 from rushlight.graph.host import LIFTED, Host
 from rushlight.graph.watches import FIELDS, Attached, Fields, Items, Pairs, Watch
-from rushlight.symbol import Symbol, TraceError
+from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Size, Tensor
 
 SHOWN = (float, slice, complex, np.generic)  # told apart by their texts: 0.0 is not -0.0
@@ -211,47 +211,6 @@ def containers(x: Any, path: str) -> Iterator[Watch]:
         inner = [(f"{path}.{name}", item) for name, item in fields_of(x)]
     for name, item in inner:
         yield from containers(item, name)
-
-
-def leaves(x: Any) -> tuple[list[Any], Any]:
-    """The tensors of a result, and the function that puts others in their places."""
-    tensors: list[Any] = []
-
-    def visit(x: Any) -> Any:
-        if isinstance(x, Tensor):
-            tensors.append(x)
-            place = len(tensors) - 1
-            return lambda new: new[place]
-        if isinstance(x, (tuple, list)):
-            inner = [visit(item) for item in x]
-            make = getattr(type(x), "_make", type(x))
-            return lambda new: make([f(new) for f in inner])
-        if isinstance(x, dict):
-            rules = {k: visit(v) for k, v in x.items()}
-            return lambda new: with_entries(x, {k: f(new) for k, f in rules.items()})
-        if is_record(x):
-            fields = {name: visit(value) for name, value in fields_of(x)}
-            return lambda new: with_fields(x, {k: f(new) for k, f in fields.items()})
-        if type(x) is Host:
-            return lambda new: x.read()
-        check_result(x)
-        return lambda new: x
-
-    return tensors, visit(x)
-
-
-def check_result(x: Any) -> None:
-    """An error for a result that holds tensors in a way nobody knows."""
-    if isinstance(x, Coroutine):
-        x.close()  # or Python warns that nobody has waited for it
-    if isinstance(x, (Generator, Coroutine, AsyncGenerator)):
-        raise TraceError(f"the function returns a {type(x).__name__}, which no graph can hold")
-    own = getattr(x, "__dict__", {})
-    if isinstance(own, dict) and any([is_traced(value) for value in own.values()]):
-        raise TraceError(
-            f"the function returns an object of {type(x).__qualname__} with new tensors in it: "
-            "return tensors, or tuples, lists, dicts or dataclasses of them"
-        )
 
 
 def is_traced(x: Any) -> bool:

@@ -23,11 +23,12 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import FREED, Node, counter, edge
 from rushlight.graph import ir
-from rushlight.graph.arguments import Arguments, containers, leaves, replaced
+from rushlight.graph.arguments import Arguments, containers, replaced
 from rushlight.graph.draws import Draws
 from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
-from rushlight.graph.trace import Capture, Trace, chain
+from rushlight.graph.results import leaves
+from rushlight.graph.trace import Capture, Trace, chain, root
 from rushlight.graph.watches import MISSING, Change, Items, Watch
 from rushlight.graph.world import World
 from rushlight.passes import pipeline
@@ -35,7 +36,7 @@ from rushlight.passes.recompute import split
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.overlap import Memory
 from rushlight.symbol import Symbol, TraceError
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import VIEW, Tensor, wrap
 
 ndarray = np.ndarray
 NOBODY = wrap(np.empty(0))
@@ -156,7 +157,7 @@ class Traced:
         kwargs = replaced(self.arguments.kwargs, hosts, lifted, seen)
         self.given = [*containers(args, "args"), *containers(kwargs, "kwargs")]
         result = function(*args, **kwargs)
-        tensors, self.rebuild = leaves(result)
+        tensors, self.rebuild = leaves(result, guards.known)
         self.collect(tensors)
         for change in [c for g in (guards, *trace.guards) for c in g.changes()]:
             self.take(change)
@@ -167,7 +168,7 @@ class Traced:
 
     def collect(self, tensors: Sequence[Tensor]) -> None:
         """Which tensors of the result are new, and which are those of outside."""
-        places: dict[int, int] = {}
+        wholes = self.shared(tensors)
         inputs = {id(t): i for i, t in enumerate(self.arguments.tensors)}
         gradients = {id(t._grad): t for t in self.trace.with_gradients()}
         for t in tensors:
@@ -180,11 +181,35 @@ class Traced:
                 self.trace.symbol(t)
             elif (owner := self.trace.owner(t)) is not None:
                 self.returned.append(("view", (owner, chain(t._array), edge(t) is not None)))
+            elif (whole := wholes.get(root(t._array), t)) is t:
+                self.returned.append(("output", self.number(t)))
             else:
-                if id(t) not in places:
-                    places[id(t)] = len(self.results)
-                    self.results.append(t)
-                self.returned.append(("output", places[id(t)]))
+                part = (self.number(whole), chain(t._array), edge(t) is not None)
+                self.returned.append(("part", part))
+
+    def number(self, t: Tensor) -> int:
+        """The place of a tensor among the results."""
+        for i, known in enumerate(self.results):
+            if known is t:
+                return i
+        self.results.append(t)
+        return len(self.results) - 1
+
+    def shared(self, tensors: Sequence[Tensor]) -> dict[Symbol, Tensor]:
+        """Where several results share memory, the tensor that all of them are views of."""
+        groups: dict[Symbol, list[Tensor]] = {}
+        for t in {id(t): t for t in tensors if isinstance(t._array, Symbol)}.values():
+            groups.setdefault(root(t._array), []).append(t)
+        found = {}
+        for symbol, group in groups.items():
+            if len(group) > 1 and symbol.flags.c_contiguous:
+                bases = [t if t._array is symbol else t._base for t in group]
+                tracked = [t for t in bases if t is not None and edge(t) is not None]
+                whole = (tracked or [t for t in bases if t is not None] or [wrap(symbol)])[0]
+                views = all([t is whole or t._history in (None, VIEW) for t in group])
+                if whole._array is symbol and views:
+                    found[symbol] = whole
+        return found
 
     def differentiate(self) -> None:
         """Adds the gradients of the result for tangents that a later backward brings."""
@@ -194,6 +219,7 @@ class Traced:
         found = list({id(t): t for i in roots for t in below[i] or ()}.values())
         if not roots or not found:
             return
+        self.check_leaves(found)
         self.roots, self.wanted = roots, found
         tangents = []
         for i in roots:
@@ -206,6 +232,21 @@ class Traced:
         self.unused = [g is None for g in grads]
         self.gradients = [g for g in grads if g is not None]
 
+    def check_leaves(self, found: Sequence[Tensor]) -> None:
+        """Gradients of the result can go to tensors that each call finds outside."""
+        moved = {id(change.before) for change in self.changes}
+        for t in found:
+            if id(t) in moved:
+                raise TraceError(
+                    "gradients of the result would go on into an earlier call, through a tensor "
+                    "that the function keeps: keep it detached"
+                )
+            if isinstance(t._array, Symbol) and t._array not in self.trace.by_symbol:
+                raise TraceError(
+                    "the result depends on a leaf (requires_grad_) that is made inside, whose "
+                    "gradient nobody outside would see: make it outside and pass it in"
+                )
+
     def take(self, change: Change) -> None:
         """The function changed something in Python: new tensors become entries at each call."""
         after, before = change.after, change.before
@@ -215,7 +256,7 @@ class Traced:
             self.hidden.append(len(self.results))
             self.results.append(after)
             if not isinstance(before, Tensor) or self.trace.move(before, change):
-                self.trace.decide(functools.partial(is_tensor, change), isinstance(before, Tensor))
+                self.trace.decide(lambda: wants(change.watch.read().get(change.key)), wants(before))
                 return
         raise changed_state(change)
 
@@ -227,9 +268,9 @@ class Traced:
         return self.trace.finish([*self.results, *self.gradients])
 
 
-def is_tensor(change: Change) -> bool:
-    """Whether the entry that a function writes holds a tensor now."""
-    return isinstance(change.watch.read().get(change.key), Tensor)
+def wants(entry: Any) -> bool | None:
+    """Whether an entry that a function writes wants a gradient; None if it is no tensor."""
+    return entry.requires_grad if isinstance(entry, Tensor) else None
 
 
 def changed_state(change: Change) -> TraceError:
@@ -410,7 +451,8 @@ class Specialization:
         if kind == "captured":
             return what
         whole, views, tracked = what
-        seen = viewed(self.find(self.place(whole), tensors), views)
+        base = outputs[whole] if kind == "part" else self.find(self.place(whole), tensors)
+        seen = viewed(base, views)
         own = views is not None and tracked is seen.requires_grad
         return seen if own else seen.detach()
 

@@ -40,7 +40,7 @@ LOOKS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", LOOKS)
 def test_looks_are_refused_and_the_line_is_named(name: str) -> None:
     look, what = LOOKS[name]
-    with pytest.raises(TraceError, match=f"reads {what}.* at .*test_world.py:"):
+    with pytest.raises(TraceError, match=rf"reads {what}.* at .*test_world.py:"):
         rl.compile(lambda x: x * look(), fullgraph=True)(rl.ones(1))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.generator import Generator
 from rushlight.graph.ir import CAPTURED, Node, TensorType, item, type_of
+from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op
 from rushlight.symbol import Symbol, TraceError
 
@@ -57,7 +58,8 @@ class Streams:
         attrs = {**attrs, "generator": list(self.known).index(generator)}
         node = Node(op, (stream.node, *nodes), attrs, kinds, self.trace.source())
         stream.node = stream.latest = item(node, len(several))
-        symbols = [Symbol(self.trace, item(node, i), part) for i, part in enumerate(several)]
+        items = [(item(node, i), hollow(part)) for i, part in enumerate(several)]
+        symbols = [Symbol(self.trace, *each) for each in items]
         return tuple(symbols) if isinstance(y, tuple) else symbols[0]
 
     def check(self, stream: Stream) -> None:

@@ -39,6 +39,7 @@ from rushlight.graph.ir import (
 )
 from rushlight.graph.modules import Paths
 from rushlight.graph.streams import Streams
+from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op, registry
 from rushlight.ops.elementwise import common_dtype, mismatch
 from rushlight.ops.families import Elementwise, number
@@ -54,7 +55,6 @@ class Capture:
     """
 
     node: Node
-    symbol: Symbol | None
     tensor: Any = None
     grad: bool = False
     entry: Callable[[], Tensor] | None = None  # where the program keeps the tensor of the moment
@@ -125,7 +125,7 @@ class Trace:
         """The symbols of the results of ``op``, which is computed and added to the graph."""
         if op.dynamic:
             raise TraceError(
-                f"{op.full_name} at {self.place()}: the shape of its result depends on values, so "
+                f"{op.title or op.full_name} at {self.place()}: the shape of its result depends on values, so "
                 "a graph cannot hold it. Use a mask of fixed size (rl.where, multiplication), or "
                 "call it outside the compiled function."
             )
@@ -189,8 +189,8 @@ class Trace:
     def symbols(self, op: Any, nodes: tuple[Node | None, ...], attrs: Any, y: Any) -> Any:
         node = Node(op, nodes, attrs, type_of(y), self.source())
         if not isinstance(y, tuple):
-            return Symbol(self, node, y)
-        return tuple([Symbol(self, item(node, i), part) for i, part in enumerate(y)])
+            return Symbol(self, node, hollow(y))
+        return tuple([Symbol(self, item(node, i), hollow(part)) for i, part in enumerate(y)])
 
     def elementwise(self, op: Elementwise, operands: Sequence[Any]) -> list[Any]:
         """The operands of an elementwise op as symbols of the one dtype it computes in."""
@@ -253,7 +253,7 @@ class Trace:
         symbol = Symbol(self, Node(CAPTURED, (), {}, type_of(array)), array)
         self.values[symbol.node] = array
         owner = self.grads_of.get(id(t))
-        capture = Capture(symbol.node, symbol, t if owner is None else owner, owner is not None)
+        capture = Capture(symbol.node, t if owner is None else owner, owner is not None)
         self.captures.append(capture)
         self.by_symbol[symbol] = capture
         self.modules.note(t)
@@ -263,12 +263,12 @@ class Trace:
 
     def capture_generator(self, node: Node, generator: Generator, state: np.ndarray) -> None:
         """A generator's state, which ``node`` stands for."""
-        self.captures.append(Capture(node, None, generator=generator))
+        self.captures.append(Capture(node, generator=generator))
         self.values[node] = state
 
     def capture_number(self, symbol: Symbol, read: Callable[[], float]) -> None:
         """A number of the host program, which ``symbol`` stands for."""
-        self.captures.append(Capture(symbol.node, symbol, number=read))
+        self.captures.append(Capture(symbol.node, number=read))
         self.values[symbol.node] = symbol.template
 
     def watch_hooks(self, t: Tensor) -> None:
@@ -297,7 +297,7 @@ class Trace:
         self.touch(t)
         self.detach(t)
         self.inputs.append(node)
-        capture = self.by_symbol[symbol] = Capture(node, symbol, t)
+        capture = self.by_symbol[symbol] = Capture(node, t)
         self.arguments.append((capture, array))
         t._array = symbol
         return t
@@ -392,7 +392,8 @@ class Trace:
         """Remembers the user's line in the tape, for the gradients that will come of it."""
         for t in results:
             if isinstance(t._history, TapeNode):
-                t._history.where = t._array.node.source or self.source()
+                source = t._array.node.source or self.source()
+                t._history.where = source  # type: ignore[assignment]
 
     # Gradients, counters, places.
 

@@ -18,6 +18,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.graph.ir import Node, TensorType, walk
+from rushlight.graph.templates import hollow
 from rushlight.ops.base import check_writable, overwrite
 from rushlight.optim.apply import Group, State, as_complex, as_real, state_of
 from rushlight.symbol import Symbol, TraceError
@@ -106,8 +107,8 @@ class Update:
             stand_ins = [self.trace.stand_in(t) for t in tensors]
             first, second, *rest = stand_ins
             made = self.traced(first, second, {**state, **dict(zip(own, rest, strict=True))})
-            formula = Formula(self.trace, stand_ins, made)
-            self.known[kind] = formula if formula.of_elements(p.shape) else None
+            found = Formula(self.trace, stand_ins, made)
+            self.known[kind] = found if found.of_elements(p.shape) else None
         formula = self.known[kind]
         return self.traced(p, g, state) if formula is None else formula.of(tensors)
 
@@ -158,7 +159,9 @@ class Formula:
         found = {}
         for k, symbol in self.results.items():
             if symbol.node in new:
-                like = np.empty_like(template, symbol.dtype)
+                like = template
+                if symbol.dtype != template.dtype:
+                    like = hollow(np.empty_like(template, symbol.dtype))
                 symbol = Symbol(self.trace, new[symbol.node], like)
             found[k] = wrap(symbol)
         return found

@@ -120,13 +120,13 @@ class Op:
 
     def make(self) -> Callable[..., Any]:
         """The public function."""
-        check, apply = self.check, self.apply
+        check = self.check
 
         def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
             if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
                 kwargs = torch_names(kwargs)
             operands, attrs = check(*args, **kwargs)
-            y = apply(operands, attrs)
+            y = self.apply(operands, attrs)
             return y if out is None else into(out, y, operands)
 
         function.__wrapped__ = check  # type: ignore[attr-defined]

@@ -37,8 +37,8 @@ TOTAL = Column("total", lambda row, _: seconds(row.total), lambda row: row.total
 MEAN = Column("mean", lambda row, _: seconds(row.total / row.count), lambda r: r.cpu_time, 4)
 FORWARD = Column("forward", lambda row, _: spent(row.forward), lambda row: row.forward)
 BACKWARD = Column("backward", lambda row, _: spent(row.backward), lambda row: row.backward)
-FLOPS = Column("FLOP/s", lambda row, _: rate(row.flops, row.busy, "FLOP"), lambda row: row.flops, 3)
-BYTES = Column("bytes/s", lambda row, _: rate(row.moved, row.busy, "B"), lambda row: row.moved, 2)
+FLOPS = Column("FLOP/s", lambda row, _: rate(row.flops, row.busy, "FLOP"), lambda row: row.flops, 2)
+BYTES = Column("bytes/s", lambda row, _: rate(row.moved, row.busy, "B"), lambda row: row.moved, 3)
 BEST = Column("of best", lambda row, _: near(row), lambda row: row.share_of_best, 1)
 MEMORY = Column("memory", lambda row, _: quantity(row.allocated, "B"), lambda row: row.allocated, 5)
 

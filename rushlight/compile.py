@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 
 from rushlight.autograd.modes import local
 from rushlight.config import config
+from rushlight.errors import warn
 from rushlight.graph.arguments import Arguments, flatten, shorthand
 from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
@@ -136,10 +136,11 @@ class Compiled:
                 raise
             self.refused[flatten(args, kwargs, self.lifted).key] = str(error)
             if len(self.refused) == 1:
-                warnings.warn(
-                    f"{self.name} runs in dynamic mode: {error} "
-                    "(compile(..., fullgraph=True) makes this an error.)",
-                    stacklevel=3,
+                why = str(error).removesuffix(".")
+                again = " What it has printed or written to files is done again." * error.ran
+                warn(
+                    f"{self.name} runs in dynamic mode: {why}.{again} "
+                    "(compile(..., fullgraph=True) makes this an error.)"
                 )
             return self.function(*args, **kwargs)
         return made.run(arguments.tensors, made.captured(arguments.tensors))
@@ -184,11 +185,10 @@ class Compiled:
             self.short.clear()
             if not self.crowded:
                 self.crowded = True
-                warnings.warn(
+                warn(
                     f"{self.name} was compiled for more than {config.programs} kinds of arguments, "
                     "and each new one takes time: an int that changes at every call can be passed "
-                    "as a tensor or a float, batches can be filled up to one size.",
-                    stacklevel=4,
+                    "as a tensor or a float, batches can be filled up to one size."
                 )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from types import FrameType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -24,6 +25,14 @@ def user_place() -> tuple[str, int] | None:
             return file, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def warn(message: str) -> None:
+    """A warning that points at the user's line, however deep inside the package it is given."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def kind(value: object) -> str:

@@ -16,6 +16,8 @@ class TraceError(RuntimeError):
     The trace remembers it: whoever catches it inside the function cannot go on as if it worked.
     """
 
+    ran = False  # whether the function was begun, and what it did outside is done
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         trace = local.state.trace

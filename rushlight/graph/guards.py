@@ -104,6 +104,7 @@ class Guards:
         self.asks_types = reach.asks_types  # whether code may call ``type``
         self.asks_world = reach.asks_world  # or look at clocks, files and the like
         self.known = reach.seen  # what was there before the trace, by identity
+        self.codes = reach.codes  # of the user's functions
         self.caches = [(cache, cache.cache_info().misses) for cache in reach.caches]
 
     @property
@@ -170,6 +171,7 @@ class Reach:
         self.made: set[type] = set()  # classes that code names: it may make objects of them
         self.globals: dict[int, Globals] = {}
         self.named: list[tuple[Watch, int]] = []  # of which only some attributes matter
+        self.codes: list[types.CodeType] = []
         self.caches: list[Any] = []  # functions that remember their results
         self.reflects = self.asks_types = self.asks_world = False
         self.left, self.spare = LEAVES, DOUBTFUL
@@ -335,6 +337,7 @@ class Reach:
         found, space = reads(function.__code__), function.__globals__
         self.names |= found.attributes
         if not depth:
+            self.codes.append(function.__code__)
             self.reflects |= not REFLECTIVE.isdisjoint(found.globals | found.attributes)
         self.asks_types |= "type" in found.globals
         for name in found.imports & sys.modules.keys():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dis
 import functools
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from types import CodeType, FunctionType, ModuleType
@@ -23,6 +24,11 @@ REFLECTIVE = {
     "astuple", "__dict__",
 }  # fmt: skip
 """Who uses one of these may read an attribute without naming it."""
+CHANGERS = (
+    "append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove", "clear",
+    "update", "setdefault", "add", "discard", "sort", "reverse",
+)  # fmt: skip
+"""Methods that change a container."""
 
 
 @dataclass(slots=True)
@@ -72,6 +78,39 @@ def texts(constants: tuple[Any, ...]) -> Iterator[str]:
             yield constant
         elif isinstance(constant, tuple):
             yield from texts(constant)
+
+
+def names_of(path: str) -> list[str]:
+    """The names in the path of an object.
+
+    >>> names_of("net.layers[0].bias"), names_of("closure variable 'seen'")
+    (['net', 'layers', 'bias'], ['seen'])
+    """
+    return re.findall(r"[A-Za-z_]\w*", path.removeprefix("closure variable "))
+
+
+def line_of_change(codes: Iterable[CodeType], names: Iterable[Any]) -> str | None:
+    """``file:line`` where code writes to one of ``names``, the first that it writes to at all.
+
+    >>> seen = []
+    >>> line_of_change([(lambda x: seen.append(x)).__code__], ["seen"])  # doctest: +ELLIPSIS
+    '<doctest ...>:1'
+    """
+    lines: dict[str, list[tuple[str, Any]]] = {}
+    for code in codes:
+        for part in nested(code):
+            starts, line = dict(dis.findlinestarts(part)), part.co_firstlineno
+            for instruction in dis.get_instructions(part):
+                line = starts.get(instruction.offset) or line
+                place = lines.setdefault(f"{part.co_filename}:{line}", [])
+                place.append((instruction.opname, instruction.argval))
+    for name in names:
+        for place, done in lines.items():
+            stores = any([kind.startswith("STORE_") and what == name for kind, what in done])
+            changes = any([kind == "STORE_SUBSCR" or what in CHANGERS for kind, what in done])
+            if stores or (changes and any([what == name for _, what in done])):
+                return place
+    return None
 
 
 @functools.cache

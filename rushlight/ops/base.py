@@ -89,6 +89,7 @@ class Op:
     infer: Any = None  # (arrays, attrs): arrays like the results, of which only the types count
     compute_into: Any = None  # (arrays, attrs, out): ``compute``, its result written to an array
     dynamic: bool = False  # the shape of the result depends on values: it cannot be traced
+    title: str = ""  # what messages call it, if users know it by other names
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         if not abstract:

@@ -166,6 +166,7 @@ class Positions(Op):
     function = method = False
     differentiable = False
     dynamic = True
+    title = "nonzero, or an index by a mask,"
 
     def check(self, input: Tensor) -> Any:
         return (input,), {}

@@ -63,6 +63,7 @@ def run(graph: Graph, timings: dict[str, float] | None = None) -> Graph:
     >>> list(seconds)
     ['simplify', 'dead', 'borders']
     """
+    check_dump()
     for step in PASSES:
         begin = time.perf_counter()
         graph = step.run(graph)
@@ -77,6 +78,16 @@ def lower(graph: Graph, timings: dict[str, float] | None = None) -> tuple[Graph,
     steps = plan(graph)
     note("plan", begin, steps, timings)
     return graph, steps
+
+
+def check_dump() -> None:
+    """An error for the name of a pass that there is not."""
+    names = [step.name for step in PASSES]
+    if config.dump not in ("", *names, "plan", "all"):
+        raise ValueError(
+            f"there is no pass {config.dump!r} to print the graph after (RUSHLIGHT_DUMP): the "
+            f"passes are {', '.join(names)}; 'plan' prints the steps, 'all' everything"
+        )
 
 
 def note(name: str, begin: float, result: Graph | Plan, timings: dict[str, float] | None) -> None:

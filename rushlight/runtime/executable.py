@@ -288,8 +288,11 @@ class Binding:
         """Notes the user's lines that a step comes from."""
         nodes = self.executable.plan.steps[origin].nodes
         lines = {f"{n.source.file}:{n.source.line}": None for n in nodes if n.source is not None}
+        place = f"in the compiled function, at {', '.join(lines)}"
         if lines and sys.version_info >= (3, 11):
-            error.add_note(f"in the compiled function, at {', '.join(lines)}")
+            error.add_note(place)
+        elif lines:
+            error.args = (f"{error} ({place})", *error.args[1:])
 
 
 class Native:
@@ -335,26 +338,38 @@ class Library:
     def __init__(self, binding: Binding, step: CallStep) -> None:
         self.binding, self.step = binding, step
         self.operands: list[Any] = [None] * len(step.operands)
-        self.copies: list[int] = []  # operands that are no views, but must be copied at each call
+        self.fresh: set[int] = set()  # operands whose arrays are not those of the last call
+        self.copies: set[int] = set()  # operands that are no views, but must be copied at each call
         for k, operand in enumerate(step.operands):
             if operand is not None:
                 binding.readers[operand.slot].append((self, k))
 
     def see(self, k: int) -> None:
-        """Looks at an operand, whose array is another one now."""
+        """An operand's array is another one now; it is looked at when it has its values."""
+        self.operands[k] = None
+        self.fresh.add(k)
+
+    def look(self, k: int) -> None:
         slot, views = self.step.operands[k]  # type: ignore[misc]
         array = seen = self.binding.arrays[slot]
-        if array is not None:
-            for op, attrs in views:
-                seen = op.compute([seen], attrs)
-            if not np.may_share_memory(seen, array) and k not in self.copies:
-                self.copies.append(k)
+        for op, attrs in views:
+            seen = op.compute([seen], attrs)
+        if not np.may_share_memory(seen, array):
+            self.copies.add(k)
         self.operands[k] = seen
 
     def run(self, _: Arrays) -> None:
+        for k in self.fresh | self.copies:
+            self.look(k)
+        self.fresh.clear()
+        try:
+            self.compute()
+        finally:
+            for k in self.copies:
+                self.operands[k] = None
+
+    def compute(self) -> None:
         step, arrays = self.step, self.binding.arrays
-        for k in self.copies:
-            self.see(k)
         attrs = step.attrs
         if step.generator is not None:
             attrs = {**attrs, "generator": arrays[step.generator]}

@@ -42,7 +42,7 @@ def document(**parts: str) -> str:
 def body(explanation: Explanation) -> Iterator[str]:
     if explanation.refused:
         yield "<p>runs in dynamic mode, for it cannot be traced:</p>"
-        yield f"<pre>{escape(explanation.refused)}</pre>"
+        yield f'<pre class="words">{escape(explanation.refused)}</pre>'
         return
     yield from cards(explanation)
     yield "<h2>Steps</h2>"

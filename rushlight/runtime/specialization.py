@@ -27,6 +27,7 @@ from rushlight.graph.arguments import Arguments, containers, replaced
 from rushlight.graph.draws import Draws
 from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
+from rushlight.graph.reads import line_of_change, names_of
 from rushlight.graph.results import leaves
 from rushlight.graph.trace import Capture, Trace, chain, root
 from rushlight.graph.watches import MISSING, Change, Items, Watch
@@ -84,7 +85,7 @@ def attempt(
         with World() if guards.asks_world else contextlib.nullcontext() as world:
             trace.call(traced.follow, function, cell, lifted, guards, fixed)
         for change in traced.changed_arguments():
-            raise changed_state(change)
+            raise changed_state(change, guards)
         if world is not None and world.seen is not None:
             raise TraceError(
                 f"the function reads {world.seen}, which would be the same at each call: read it "
@@ -96,6 +97,9 @@ def attempt(
                 "ones at each call: draw them with rl.rand and the like, or pass them in"
             )
         made = traced.finish()
+    except TraceError as error:
+        error.ran = True
+        raise
     finally:
         for each in (guards, *trace.guards):
             each.restore(each.changes())
@@ -160,7 +164,7 @@ class Traced:
         tensors, self.rebuild = leaves(result, guards.known)
         self.collect(tensors)
         for change in [c for g in (guards, *trace.guards) for c in g.changes()]:
-            self.take(change)
+            self.take(change, guards)
         if trace.refusal is not None:
             raise trace.refusal
         if local.state.grad:
@@ -247,7 +251,7 @@ class Traced:
                     "gradient nobody outside would see: make it outside and pass it in"
                 )
 
-    def take(self, change: Change) -> None:
+    def take(self, change: Change, guards: Guards) -> None:
         """The function changed something in Python: new tensors become entries at each call."""
         after, before = change.after, change.before
         appended = before is MISSING and isinstance(change.watch, Items)
@@ -258,7 +262,7 @@ class Traced:
             if not isinstance(before, Tensor) or self.trace.move(before, change):
                 self.trace.decide(lambda: wants(change.watch.read().get(change.key)), wants(before))
                 return
-        raise changed_state(change)
+        raise changed_state(change, guards)
 
     def changed_arguments(self) -> list[Change]:
         """What the function has done to lists, dicts and the like that it was given."""
@@ -273,10 +277,11 @@ def wants(entry: Any) -> bool | None:
     return entry.requires_grad if isinstance(entry, Tensor) else None
 
 
-def changed_state(change: Change) -> TraceError:
+def changed_state(change: Change, guards: Guards) -> TraceError:
+    line = line_of_change(guards.codes, [change.key, *reversed(names_of(change.watch.path))])
     return TraceError(
-        f"the function changes Python state ({change}), which a graph cannot do: return the "
-        "new value, or keep it in a tensor that is written in place"
+        f"the function changes Python state ({change}){f' at {line}' if line else ''}, which a "
+        "graph cannot do: return the new value, or keep it in a tensor that is written in place"
     )
 
 

@@ -1,0 +1,121 @@
+"""What a user is told of a function that cannot be compiled, and where."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.config import config
+from rushlight.runtime import executable
+from rushlight.runtime.page import body
+from rushlight.symbol import TraceError
+
+ONE = rl.ones(1)
+
+
+def line_of(function: Any, part: str) -> str:
+    """``file:line`` of the line of a function that has ``part`` in it."""
+    lines, first = inspect.getsourcelines(function)
+    number = next(i for i, line in enumerate(lines) if part in line)
+    return f"test_messages.py:{first + number}"
+
+
+def test_the_line_that_changes_a_list() -> None:
+    seen: list[int] = []
+
+    def note(x):
+        y = x * 2
+        seen.append(1)
+        return y
+
+    with pytest.raises(TraceError, match=line_of(note, "append")):
+        rl.compile(note, fullgraph=True)(ONE)
+
+
+def test_the_line_that_changes_an_attribute() -> None:
+    counter = SimpleNamespace(calls=0)
+
+    def count(x):
+        print(counter.calls, end="")
+        counter.calls += 1
+        return x * 2
+
+    with pytest.raises(TraceError, match=line_of(count, "+=")):
+        rl.compile(count, fullgraph=True)(ONE)
+
+
+def test_the_line_that_changes_a_variable() -> None:
+    calls = 0
+
+    def count(x):
+        nonlocal calls
+        if calls < 5:
+            calls = calls + 1
+        return x * 2
+
+    with pytest.raises(TraceError, match=line_of(count, "calls + 1")):
+        rl.compile(count, fullgraph=True)(ONE)
+
+
+class Reading(nn.Module):
+    def forward(self, x):
+        return x.sum().item()
+
+
+@pytest.mark.parametrize("model", [Reading(), lambda x: x.sum().item()], ids=["module", "function"])
+def test_the_warning_points_at_the_call(model: Any) -> None:
+    compiled = rl.compile(model)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compiled(ONE)  # here
+    here = line_of(test_the_warning_points_at_the_call, "# here")
+    assert here == f"test_messages.py:{caught[0].lineno}"
+    assert caught[0].filename == __file__
+    assert "What it has printed or written to files is done again." in str(caught[0].message)
+    assert ".." not in str(caught[0].message).replace("...", "")
+
+
+def test_what_was_never_begun_is_not_done_again() -> None:
+    numbers = iter([1.0, 2.0])
+    compiled = rl.compile(lambda x: x * next(numbers))
+    with pytest.warns(UserWarning, match="list_iterator") as caught:
+        compiled(ONE)
+    assert "done again" not in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x[x > 0], lambda x: x.nonzero()], ids=["mask", "op"]
+)
+def test_ops_are_called_what_users_call_them(function: Any) -> None:
+    with pytest.raises(TraceError, match=r"^nonzero, or an index by a mask, at .*test_messages.py"):
+        rl.compile(function, fullgraph=True)(ONE)
+
+
+def test_a_pass_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "dump", "simplyfy")
+    with pytest.raises(ValueError, match=r"no pass 'simplyfy'.* the passes are simplify, dead"):
+        rl.compile(lambda x: x * 3.25)(ONE)
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 11)])
+def test_errors_of_programs_name_the_line(
+    version: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pick = rl.compile(lambda x, i: x[i] * 2)
+    monkeypatch.setattr(executable, "sys", SimpleNamespace(version_info=version))
+    with pytest.raises(IndexError, match="index 5 is out of bounds") as caught:
+        pick(rl.ones(3), rl.tensor([5]))
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "in the compiled function, at" in said
+    assert line_of(test_errors_of_programs_name_the_line, "x[i]") in said
+
+
+def test_the_page_of_a_refused_function_wraps_its_words() -> None:
+    report = rl.compile(lambda x: x.sum().item()).explain(ONE)
+    assert '<pre class="words">' in "".join(body(report))

@@ -24,6 +24,7 @@ from rushlight.runtime import files, natives
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.cache import Cache, folder, object_code
 from rushlight.runtime.driver import STEP, driver
+from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import CallStep, KernelStep, Step, build, errors_of
 from rushlight.runtime.threads import pool
@@ -47,6 +48,7 @@ class Executable:
             code = self.compile()
             cache.put(key, files.encode(self.program, code))
             self.bind(code)
+            put_aside()
 
     def read(self, entry: bytes | None) -> bool:
         """Takes the program that an entry of the cache holds, if there is one and it makes sense.

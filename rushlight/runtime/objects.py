@@ -268,7 +268,8 @@ def mapped(code: bytes, symbols: Mapping[str, int]) -> Mapped:
 def libc() -> ctypes.CDLL:
     """The C library of this process."""
     found = ctypes.CDLL(None, use_errno=True)
-    found.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for function in (found.mprotect, found.madvise):
+        function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from rushlight.config import config
 from rushlight.runtime import host
+from rushlight.runtime.jit import compile_ir
 
 linux = pytest.mark.skipif(host.circumstances() is None, reason="machines that can be told apart")
 
@@ -64,3 +65,17 @@ def test_a_damaged_answer_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_where_nothing_can_be_told_llvm_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "circumstances", lambda: None)
     assert looked_up() == host.ask()
+
+
+@linux
+def test_llvm_works_after_its_code_was_put_aside() -> None:
+    def kilobytes() -> int:
+        with open("/proc/self/status") as file:
+            (line,) = [line for line in file if line.startswith("RssFile:")]
+        return int(line.split()[1])
+
+    compile_ir("define i64 @six() { ret i64 6 }")
+    before = kilobytes()
+    host.put_aside()
+    assert kilobytes() < before - 10_000
+    assert compile_ir("define i64 @seven() { ret i64 7 }")

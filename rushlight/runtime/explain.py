@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.codegen import fill
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.listing import listing
 from rushlight.codegen.loops import lower
-from rushlight.codegen.tiling import text_of
+from rushlight.codegen.shared import text_of
 from rushlight.errors import PACKAGE
 from rushlight.graph.arguments import Arguments
 from rushlight.graph.ir import ITEM, Node, Source
@@ -198,7 +199,7 @@ class Reader:
     def steps(self) -> Iterator[Step]:
         for number, step in enumerate(self.executable.program.steps):
             if isinstance(step, KernelStep):
-                about = self.contraction(step) if step.shared else self.kernel(step)
+                about = self.shared(step) if step.shared else self.kernel(step)
             else:
                 about = self.call(step) if isinstance(step, CallStep) else self.copy(step)
             seconds = self.times[number]
@@ -224,14 +225,19 @@ class Reader:
             "code": self.executable.kernel_text(step.name),
         }
 
-    def contraction(self, step: KernelStep) -> dict[str, Any]:
-        """A step of the contraction engine: packing, which only moves, or the product itself."""
-        about = self.call(step)
-        packs = step.name.startswith("pack")
-        if packs:
-            source, target = [self.executable.program.slots[step.slots[n]] for n in (0, 2)]
-            about["cost"] = Cost(source.nbytes, target.nbytes, 0)
-        what = f"pack for {about['what']}" if packs else about["what"]
+    def shared(self, step: KernelStep) -> dict[str, Any]:
+        """A function of all programs: a product, or packing for one and zeros, which only move."""
+        about, slots = self.call(step), self.executable.program.slots
+        what = about["what"]
+        if step.name.startswith("pack"):
+            about["cost"] = Cost(slots[step.slots[0]].nbytes, slots[step.slots[2]].nbytes, 0)
+            what = f"pack for {what}"
+        elif step.name == fill.NAME:
+            numbers = self.executable.program.constants[slots[step.slots[1]].place]
+            written = step.parts * int(numbers[fill.FIELDS.index("run")])
+            group: Any = self.executable.plan.steps[step.origin]
+            about |= {"cost": Cost(0, written, 0), "lines": lines_of(group.nodes)}
+            what = f"zeros for {title(group)}"
         code = text_of(step.name, registers())
         return {**about, "kind": "kernel", "what": what, "function": step.name, "code": code}
 

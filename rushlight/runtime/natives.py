@@ -6,7 +6,7 @@ import functools
 
 from rushlight.codegen.llvm import module
 from rushlight.codegen.microkernel import Registers
-from rushlight.codegen.tiling import text_of
+from rushlight.codegen.shared import text_of
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.jit import Library, load, target
 

@@ -7,16 +7,17 @@ by *slots*: an input, a captured value, an output, a constant, or a place in the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight.codegen.fill import fill_of
 from rushlight.codegen.llvm import function, module
 from rushlight.codegen.loops import lower
 from rushlight.codegen.products import Place, place_of
-from rushlight.codegen.tiling import Works
+from rushlight.codegen.tiling import Work, Works
 from rushlight.codegen.works import works_of
 from rushlight.graph.attributes import DTYPES, LONG
 from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
@@ -251,18 +252,27 @@ class Assembly:
         slots["y"] = self.slot_of[node]
         slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
         for number, work in enumerate(works.list):
-            kind = TensorType(work.table.shape, KINDS["i64"])
-            slots["table"] = self.add("constant", len(self.program.constants), kind)
-            self.program.constants.append(work.table)
-            used = tuple([slots[name] for name in work.buffers])
-            step = KernelStep(work.name, used, work.parts, work.chunk, origin, number, True)
-            self.program.steps.append(step)
+            self.share(work, slots, origin, number)
+
+    def share(self, work: Work, slots: Mapping[str, int], origin: int, number: int) -> None:
+        """A step whose function all programs share, with its table."""
+        kind = TensorType(work.table.shape, KINDS["i64"])
+        own = self.add("constant", len(self.program.constants), kind)
+        self.program.constants.append(work.table)
+        used = tuple([own if name == "table" else slots[name] for name in work.buffers])
+        step = KernelStep(work.name, used, work.parts, work.chunk, origin, number, True)
+        self.program.steps.append(step)
 
     def kernels(self, step: Group, origin: int) -> None:
         """The kernels of a group; equal ones are one function."""
         late = [node for node in step.outputs if node in self.plan.stores]
         parts: dict[Any, int] = {}
         for number, kernel in enumerate(lower(step, late)):
+            filled = fill_of(kernel)
+            if filled is not None:
+                buffer, work = filled
+                self.share(work, {"y": self.buffer(buffer, parts)}, origin, number)
+                continue
             text = function("NAME", kernel, self.machine.vector_bytes, self.machine.has_f16c)
             name = self.known.get(text)
             if name is None:

@@ -15,6 +15,7 @@ from rushlight.errors import expected_tensor
 from rushlight.layouts import strided
 from rushlight.literals import no_pinned_memory, owned
 from rushlight.storage import address, memory_of
+from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, Tensor, install, new, wrap
 
 
@@ -58,7 +59,10 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 def elements(t: Tensor) -> np.ndarray:
     """The elements, for Python to look at; inside a trace they are not known."""
     trace = local.state.trace
-    return t._array if trace is None else trace.read(t)
+    if trace is not None:
+        return trace.read(t)
+    array = t._array
+    return array if type(array) is not Symbol else array.elements()
 
 
 def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -189,6 +189,9 @@ def tensor_repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     start = "tensor("
     array = self._array
     if type(array) is Symbol:
+        array.wait()
+        array = self._array
+    if type(array) is Symbol:
         if array.trace is local.state.trace:
             array.refuse()
         tensor_contents = "<traced>"

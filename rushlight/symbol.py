@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NoReturn
 
 import numpy as np
 
 from rushlight.autograd.modes import local
 from rushlight.errors import user_line
+
+PATIENCE = 10.0  # seconds that another thread waits for the end of a trace, which may wait for it
 
 
 class TraceError(RuntimeError):
@@ -41,6 +44,9 @@ class Symbol:
     elements mean nothing; whoever tries to read elements gets a ``TraceError``, so that nothing
     that depends on data becomes a constant of the graph unseen.
 
+    Another thread than the one that traces may meet the symbol of an argument: it waits for the
+    end of the trace, and goes on with the array.
+
     A view holds the symbol it is a view of and how it is made of that; writing to either is seen
     by both, as with arrays. ``version`` counts the writes to a symbol that is no view.
     """
@@ -66,9 +72,29 @@ class Symbol:
     real = property(lambda self: self.look(self.template.real))
     imag = property(lambda self: self.look(self.template.imag))
 
-    def look(self, array: np.ndarray) -> Symbol:
+    def look(self, array: np.ndarray) -> Any:
         """A look at the template: it becomes a value when a view op says how it was made."""
+        if self.trace.thread != threading.get_ident():
+            self.elements()
+            return array
         return Symbol(self.trace, None, array)
+
+    def elements(self) -> np.ndarray:
+        """The array that the symbol stands for, for another thread than the one that traces."""
+        if self.trace.thread == threading.get_ident():
+            self.refuse()
+        self.wait()
+        if not self.trace.holds(self.template):
+            self.refuse()
+        return self.template
+
+    def wait(self) -> None:
+        """Lets another thread wait until the trace is over; tensors have their arrays again then.
+
+        Not for ever: the function that is traced may itself wait for that thread.
+        """
+        if self.trace.thread != threading.get_ident():
+            self.trace.over.wait(PATIENCE)
 
     def __len__(self) -> int:
         return len(self.template)
@@ -99,10 +125,26 @@ class Symbol:
     def view(self, dtype: Any) -> Symbol:
         return self.look(self.template.view(dtype))
 
-    def refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.elements(), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        options = {name: arrays(value) for name, value in options.items()}
+        return getattr(ufunc, method)(*arrays(inputs), **options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        options = {name: arrays(value) for name, value in kwargs.items()}
+        return function(*arrays(args), **options)
+
+    def refuse(self) -> NoReturn:
         """Elements are not known while a function is traced."""
         kind = f"{self.dtype.name}{list(self.shape)}"
         if self.trace is not local.state.trace:
+            if not self.trace.over.is_set():
+                raise TraceError(
+                    f"a tensor ({kind}) that another thread traces has no values yet, at "
+                    f"{user_line()}: wait until the first call of the compiled function is over"
+                )
             raise TraceError(
                 f"a tensor ({kind}) that a compiled function has kept in a list, attribute or the "
                 f"like while it was traced is used at {user_line()}. It never had values: return "
@@ -114,9 +156,30 @@ class Symbol:
             "or read the value outside the compiled function."
         )
 
-    __array__ = __array_ufunc__ = __array_function__ = __bool__ = __int__ = __float__ = refuse
-    __index__ = __complex__ = __iter__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = refuse
-    __ne__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __invert__ = refuse
-    __neg__ = __truediv__ = __rtruediv__ = __and__ = __or__ = __setitem__ = refuse
-    item = tolist = astype = copy = any = all = max = min = sum = ravel = refuse
     __hash__ = object.__hash__
+
+
+def arrays(value: Any) -> Any:
+    """What NumPy was given, with arrays in the places of symbols."""
+    if isinstance(value, Symbol):
+        return value.elements()
+    if type(value) in (tuple, list):
+        return type(value)([arrays(item) for item in value])
+    return value
+
+
+def forward(name: str) -> Any:
+    """A method of arrays that needs the elements."""
+    return lambda self, *args, **kwargs: getattr(self.elements(), name)(*arrays(args), **kwargs)
+
+
+OPERATORS = (
+    "bool", "int", "float", "index", "complex", "iter", "setitem", "invert", "neg", "abs", "eq",
+    "ne", "lt", "le", "gt", "ge", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
+    "rtruediv", "floordiv", "mod", "pow", "rpow", "matmul", "and", "or", "xor", "lshift", "rshift",
+)  # fmt: skip
+METHODS = [name for name in dir(np.ndarray) if name[0] != "_" and name not in vars(Symbol)]
+
+for _name in (*[f"__{name}__" for name in OPERATORS], *METHODS):
+    if callable(getattr(np.ndarray, _name)):
+        setattr(Symbol, _name, forward(_name))

@@ -167,6 +167,9 @@ class Tensor:
         """The gradient that ``backward`` accumulated, or None."""
         trace = local.state.trace
         g = self._grad if trace is None else trace.read_gradient(self)
+        if trace is None and g is not None and type(g._array) is Symbol:
+            g._array.wait()
+            g = self._grad
         if g is None and self._history is not None and not self.is_leaf and not self.retains_grad:
             warnings.warn(NOT_A_LEAF, stacklevel=2)
         return g
@@ -281,6 +284,8 @@ def twin(t: Tensor) -> Tensor:
     trace = local.state.trace
     if trace is not None:
         trace.symbol(t)
+    elif type(t._array) is Symbol:
+        t._array.wait()
     return wrap(t._array)
 
 

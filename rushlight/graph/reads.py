@@ -102,8 +102,8 @@ def line_of_change(codes: Iterable[CodeType], names: Iterable[Any]) -> str | Non
             starts, line = dict(dis.findlinestarts(part)), part.co_firstlineno
             for instruction in dis.get_instructions(part):
                 line = starts.get(instruction.offset) or line
-                place = lines.setdefault(f"{part.co_filename}:{line}", [])
-                place.append((instruction.opname, instruction.argval))
+                found = lines.setdefault(f"{part.co_filename}:{line}", [])
+                found.append((instruction.opname, instruction.argval))
     for name in names:
         for place, done in lines.items():
             stores = any([kind.startswith("STORE_") and what == name for kind, what in done])

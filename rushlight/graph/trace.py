@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
 from rushlight.generator import Generator
+from rushlight.graph.effects import Capture, Effects
 from rushlight.graph.guards import Guards
 from rushlight.graph.host import Host, Numbers
 from rushlight.graph.ir import (
@@ -47,29 +48,6 @@ from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import LEAF, VIEW, Tensor, wrap
 
 
-@dataclass(slots=True)
-class Capture:
-    """A value from outside that is not an argument: read anew at each call.
-
-    ``tensor`` is what it belongs to: the tensor itself, or (``grad``) the one whose gradient it is.
-    """
-
-    node: Node
-    tensor: Any = None
-    grad: bool = False
-    entry: Callable[[], Tensor] | None = None  # where the program keeps the tensor of the moment
-    number: Callable[[], float] | None = None  # a number of the host program
-    generator: Generator | None = None
-
-
-@dataclass(slots=True)
-class Effects:
-    """What a call leaves behind, beside its result."""
-
-    written: list[tuple[Capture, Node]] = field(default_factory=list)
-    gradients: list[tuple[Tensor, Node | None]] = field(default_factory=list)
-
-
 class Trace:
     """The running trace of one thread: ops hand their operands to it.
 
@@ -85,6 +63,7 @@ class Trace:
     """
 
     def __init__(self) -> None:
+        self.thread, self.over = threading.get_ident(), threading.Event()
         self.inputs: list[Node] = []
         self.captures: list[Capture] = []
         self.by_array: dict[int, tuple[np.ndarray, Symbol]] = {}
@@ -125,9 +104,9 @@ class Trace:
         """The symbols of the results of ``op``, which is computed and added to the graph."""
         if op.dynamic:
             raise TraceError(
-                f"{op.title or op.full_name} at {self.place()}: the shape of its result depends on values, so "
-                "a graph cannot hold it. Use a mask of fixed size (rl.where, multiplication), or "
-                "call it outside the compiled function."
+                f"{op.title or op.full_name} at {self.place()}: the shape of its result depends on "
+                "values, so a graph cannot hold it. Use a mask of fixed size (rl.where, "
+                "multiplication), or call it outside the compiled function."
             )
         if op.decompose is not None:
             parts = self.decomposed(op, operands, attrs)
@@ -536,6 +515,11 @@ class Trace:
         for counter, (value, site) in self.counters.items():
             counter.value, counter.site = value, site
         self.random.restore()
+        self.over.set()
+
+    def holds(self, array: np.ndarray) -> bool:
+        """Whether the elements of ``array`` are those of an argument."""
+        return any([np.may_share_memory(array, known) for _, known in self.arguments])
 
     def check_overlap(self, effects: Effects) -> None:
         """Two captured tensors over the same memory, one of them written to, are too much."""

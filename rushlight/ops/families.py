@@ -341,6 +341,8 @@ class Binary(Elementwise, abstract=True):
             t._array = z if type(z) is ndarray else asarray(z)
             history = a._history
             if (history is not None or other is not None) and differentiable:
+                if other is not None:
+                    other = b._history  # a trace of another thread may have ended meanwhile
                 record_pair(t, a, b, history, other)
             return t
 

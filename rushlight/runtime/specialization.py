@@ -25,11 +25,12 @@ from rushlight.autograd.tape import FREED, Node, counter, edge
 from rushlight.graph import ir
 from rushlight.graph.arguments import Arguments, containers, replaced
 from rushlight.graph.draws import Draws
+from rushlight.graph.effects import Capture
 from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
 from rushlight.graph.reads import line_of_change, names_of
 from rushlight.graph.results import leaves
-from rushlight.graph.trace import Capture, Trace, chain, root
+from rushlight.graph.trace import Trace, chain, root
 from rushlight.graph.watches import MISSING, Change, Items, Watch
 from rushlight.graph.world import World
 from rushlight.passes import pipeline
@@ -43,7 +44,6 @@ ndarray = np.ndarray
 NOBODY = wrap(np.empty(0))
 tracing = threading.RLock()
 """Held while a function is traced: its arguments and gradients are symbols for that time."""
-
 if sys.platform != "win32":  # a process is forked between two traces, not in the middle of one
     os.register_at_fork(
         before=tracing.acquire, after_in_parent=tracing.release, after_in_child=tracing.release

@@ -1,89 +1,92 @@
 """One contender in one process: times a workload for each line on stdin.
 
-python benchmarks/worker.py torch eager 2
+python -m benchmarks.worker "PyTorch channels-last" 2
+
+A line is JSON: the name of a workload, and whether a tiny one will do; null gives back the memory.
+The answer is the seconds of a call, null if this contender has no such workload, or an error.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import math
-import os
+import gc
+import json
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-ROUND_SECONDS = 0.15
-LONG_ROUND_SECONDS = 1.0  # of workloads that take longer than a round
+from benchmarks.contenders import open_contender
+from benchmarks.sweeps import POINTS
+from benchmarks.workloads import WORKLOADS
+
+RUN_SECONDS = 0.02
+RUNS = 8
+LONG_SECONDS = 1.0  # of workloads that take longer there is but one run
 
 
-def calls_per_round(step: Callable[[], Any]) -> int:
-    """How many calls fill a round; also the warm-up."""
-    for _ in range(3):  # what is compiled, and what an optimizer begins with
+def duration(step: Callable[[], Any], count: int = 1) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
         step()
+    return time.perf_counter() - start
+
+
+def calls_per_run(step: Callable[[], Any]) -> int:
+    """How many calls fill a run; also the warm-up."""
+    duration(step)  # compiles
+    for _ in range(2):  # what an optimizer begins with, and what is compiled for that
+        if duration(step) > LONG_SECONDS:
+            return 1
     count = 1
-    while True:
-        start = time.perf_counter()
-        for _ in range(count):
-            step()
-        elapsed = time.perf_counter() - start
-        if elapsed > ROUND_SECONDS / 8:
-            return max(1, round(count * ROUND_SECONDS / 8 / elapsed))
+    while (elapsed := duration(step, count)) < RUN_SECONDS:
         count *= 4
+    return max(1, round(count * RUN_SECONDS / elapsed))
 
 
 def best_time(step: Callable[[], Any], count: int) -> float:
-    """Seconds a call: the best of up to eight short runs, since others share the cores."""
+    """Seconds a call: the best of several short runs, since others share the cores."""
     best, began = float("inf"), time.perf_counter()
-    for _ in range(8):
-        start = time.perf_counter()
-        for _ in range(count):
-            step()
-        end = time.perf_counter()
-        best = min(best, (end - start) / count)
-        if end - began > LONG_ROUND_SECONDS:
+    for _ in range(RUNS):
+        best = min(best, duration(step, count) / count)
+        if time.perf_counter() - began > LONG_SECONDS:
             break
     return best
 
 
-def use_threads(count: int) -> None:
-    """Keeps the process on as many cores; before a framework is imported, which counts them."""
-    if sys.platform == "linux":
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores[:count])
-
-
-def contender(framework: str, mode: str, threads: int) -> tuple[str, Callable[[str], Any]]:
-    """The version of a framework, and what makes the step of a workload."""
-    lib = importlib.import_module(framework)
-    if framework == "jax":
-        made = importlib.import_module("jax_workloads").WORKLOADS
-        return lib.__version__, lambda name: made[name]()
-    lib.set_num_threads(threads)
-    workloads = importlib.import_module("workloads").WORKLOADS
-    wrap = lib.compile if mode == "compiled" else (lambda function: function)
-    return lib.__version__, lambda name: workloads[name].make(lib, wrap)
-
-
 def main() -> None:
-    framework, mode, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    use_threads(threads)
-    version, make = contender(framework, mode, threads)
-    print(version, flush=True)
-    prepared: dict[str, tuple[Callable[[], Any], int]] = {}
-    for line in sys.stdin:
-        name = line.strip()
-        try:
-            with contextlib.redirect_stdout(sys.stderr):
-                if name not in prepared:
-                    step = make(name)
-                    prepared[name] = step, calls_per_round(step)
-                seconds = best_time(*prepared[name])
-        except Exception as error:  # what a peer cannot do is a gap in the table
-            print(f"\n{framework} {mode}, {name}: {error!r}"[:300], file=sys.stderr)
-            seconds = math.nan
-        print(seconds, flush=True)
+    name, threads = sys.argv[1], int(sys.argv[2])
+    answers = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        version, make = open_contender(name, threads)
+        print(json.dumps(version), file=answers, flush=True)
+        prepared: dict[tuple[str, bool], tuple[Callable[[], Any], int] | None] = {}
+        for line in sys.stdin:
+            wanted = json.loads(line)
+            key = wanted and tuple(wanted)
+            if key not in prepared:
+                prepared.clear()
+                gc.collect()
+            answer: Any = None
+            try:
+                if wanted:
+                    answer = timed(prepared, make, *key)
+            except Exception as error:  # what a contender cannot do is a note below the table
+                answer = {"error": f"{type(error).__name__}: {error}"[:300]}
+            print(json.dumps(answer), file=answers, flush=True)
+
+
+def timed(prepared: dict, make: Callable[..., Any], name: str, tiny: bool) -> float | None:
+    """Seconds a call; a tiny workload is called once more than it is compiled."""
+    if (name, tiny) not in prepared:
+        step = make(name, (WORKLOADS | POINTS)[name], tiny)
+        prepared[name, tiny] = step and (step, 1 if tiny else calls_per_run(step))
+        if step and tiny:
+            step()
+    if not (found := prepared[name, tiny]):
+        return None
+    step, count = found
+    return duration(step) if tiny else best_time(step, count)
 
 
 if __name__ == "__main__":

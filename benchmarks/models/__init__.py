@@ -1,0 +1,1 @@
+"""Networks, each written once over a namespace with PyTorch's names (``lib``)."""

@@ -1,0 +1,78 @@
+"""The page on scaling: cost against batch, width, depth and length, and one thread against more."""
+
+from __future__ import annotations
+
+from benchmarks.picture import LINES, Curve, panels, slope
+from benchmarks.race import race, versions, workers
+from benchmarks.report import duration, table
+from benchmarks.sweeps import SWEEPS
+
+THREADED = (
+    "sin(x) + cos(y), 1M",
+    "softmax 1000×1000",
+    "two-layer net, training",
+    "transformer block batch 8, training",
+    "LSTM 32×64, 64→256, training",
+    "LeNet batch 64, training",
+    "ResNet-18 batch 1, inference",
+    "ResNet-18 batch 8, training",
+)
+"""What is run with one thread and with more."""
+
+
+def measure_sweeps(
+    rounds: int, threads: int, tiny: bool
+) -> tuple[list[list[Curve]], dict[str, str]]:
+    """The curves of each sweep, those of contenders that ran it; and the versions of these."""
+    found = []
+    with workers(threads, LINES) as racing:
+        for sweep in SWEEPS:
+            best = {}
+            for size in sweep.sizes:
+                best[size] = race(racing, sweep.name(size), rounds, tiny).best
+            curves = [
+                Curve(name, {size: times[name] for size, times in best.items() if name in times})
+                for name in LINES
+            ]
+            found.append([curve for curve in curves if curve.points])
+        return found, versions(racing)
+
+
+def sweep_sections(found: list[list[Curve]]) -> tuple[list[str], str]:
+    """A table for each sweep, and the picture of all."""
+    parts = ["![times against sizes](scaling.svg)", ""]
+    drawings = []
+    for sweep, curves in zip(SWEEPS, found, strict=True):
+        rows = [
+            [
+                c.name,
+                *[duration(c.points.get(size)) for size in sweep.sizes],
+                f"{slope(c.points):.2f}",
+            ]
+            for c in curves
+        ]
+        heads = [sweep.axis, *[str(size) for size in sweep.sizes], "slope"]
+        parts += [f"## {sweep.title}, by {sweep.axis}", "", *table(heads, rows), ""]
+        parts += [f"The work grows with slope {sweep.expected}.", ""]
+        drawings.append((sweep.title, sweep.axis, curves))
+    return parts, panels("Time of a step, log-log", drawings)
+
+
+def thread_section(rounds: int, threads: int, tiny: bool) -> list[str]:
+    """How much quicker so many threads are than one."""
+    best: dict[int, dict[str, dict[str, float]]] = {}
+    for count in (1, threads):
+        with workers(count, LINES) as racing:
+            best[count] = {name: race(racing, name, rounds, tiny).best for name in THREADED}
+    rows = []
+    for name in THREADED:
+        alone, together = best[1][name], best[threads][name]
+        gains = [
+            f"{duration(alone[c])} → {duration(together[c])} ({alone[c] / together[c]:.2f}×)"
+            if c in alone and c in together
+            else "–"
+            for c in LINES
+        ]
+        rows.append([name, *gains])
+    heads = ["workload", *LINES]
+    return [f"## One thread → {threads} threads", "", *table(heads, rows)]

@@ -218,6 +218,13 @@ class BernoulliInPlace(Draw):
             target = x.transpose(order)
             draw.bernoulli(generator, target.shape, x.dtype, chance, out=target)
 
+    def decompose(self, x, p, *, chance, **attrs):
+        """A program keeps the bytes of a mask, a quarter of what its numbers take."""
+        if chance is None or x.dtype.category != dtypes.FLOAT:
+            return NotImplemented
+        bits = ops.empty(x.shape, dtype=dtypes.bool_)
+        return self.apply((bits, None), {"chance": chance, **attrs}).to(x.dtype)
+
     def vjp_p(self, _g, _y, _x, p, **attrs):
         return ops.zeros_like(p)
 

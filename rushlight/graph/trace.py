@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,8 @@ class Trace:
         self.cut: set[int] = set()  # tensors whose history lies outside
         self.arguments: list[tuple[Capture, np.ndarray]] = []
         self.reached: set[int] = set()  # identities of tensors that optimizers hold
+        self.hooked: list[Tensor] = []  # whose hooks backward would call
+        self.hooks: list[Any] = []  # which they are
         self.decided: list[tuple[Callable[[], Any], Any]] = []  # questions, and their answers
         self.assigned: list[tuple[Any, Any, Tensor]] = []  # entries of dicts that are new tensors
         self.forward: Source | None = None  # whose gradient is being computed
@@ -253,7 +255,8 @@ class Trace:
     def watch_hooks(self, t: Tensor) -> None:
         """Hooks of a tensor of outside are part of what the graph depends on."""
         if t._history is not None:
-            self.decide(lambda: hooks_of(t), hooks_of(t))
+            self.hooked.append(t)
+            self.hooks += hooks_among([t])
             for hook in hooks_of(t):
                 self.guards.append(Guards(hook))
 
@@ -569,6 +572,11 @@ def chain(symbol: Symbol) -> Any:
 def zeros_like(template: Any) -> Any:
     """Zeros to try an op on."""
     return None if template is None else np.zeros(template.shape, template.dtype)
+
+
+def hooks_among(tensors: Iterable[Tensor]) -> list[Any]:
+    """The hooks of those tensors that have some."""
+    return [(id(t), hooks_of(t)) for t in tensors if t._hooks or t._accumulate_hooks]
 
 
 def hooks_of(t: Tensor) -> tuple[Any, ...]:

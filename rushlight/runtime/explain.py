@@ -179,7 +179,7 @@ def measure_all(made: Specialization, arguments: Arguments) -> list[list[float]]
     times, outputs = measure(made.forward, inputs, captured)
     if made.backward is None:
         return [times]
-    call = Call(made, inputs, captured)
+    call = Call(made, arguments.tensors, inputs, captured)
     results = call.take(outputs)
     tangents = [np.ones_like(results[i]._array) for i in made.roots]
     return [times, measure(made.backward, [*call.kept, *tangents], captured)[0]]

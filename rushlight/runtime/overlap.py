@@ -48,9 +48,8 @@ class Memory:
             self.last = now, owners
         if not self.have_types(self.others, captured):
             return False
-        if self.own or owners:
-            return self.apart(tensors, {**owners, **self.owners(self.others, captured)})
-        return True
+        others = self.owners(self.others, captured)
+        return not (self.own or owners or others) or self.apart(tensors, owners, others)
 
     def have_types(self, which: Sequence[int], captured: Sequence[Any]) -> bool:
         return all([has_type(captured[i], self.types[i]) for i in which])
@@ -63,15 +62,15 @@ class Memory:
                 found.setdefault(owner(captured[i]), []).append(captured[i])
         return found
 
-    def apart(self, tensors: Sequence[Tensor], owners: Owners) -> bool:
-        """Whether no argument shares memory with ``owners``, nor with another if that counts."""
+    def apart(self, tensors: Sequence[Tensor], owners: Owners, others: Owners) -> bool:
+        """Whether no argument shares memory with these, nor with another if that counts."""
         for t in tensors:
             array, name = t._array, owner(t._array)
-            known = owners.get(name, [])
+            known = (*owners.get(name, ()), *others.get(name, ()))
             if any([np.may_share_memory(array, other) for other in known]):
                 return False
             if self.own:
-                owners[name] = [*known, array]
+                others.setdefault(name, []).append(array)
         return True
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.backward import grad
-from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import FREED, Node, counter, edge
 from rushlight.graph import ir
@@ -30,11 +29,12 @@ from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
 from rushlight.graph.reads import line_of_change, names_of
 from rushlight.graph.results import leaves
-from rushlight.graph.trace import Trace, chain, root
+from rushlight.graph.trace import Trace, chain, hooks_among, root
 from rushlight.graph.watches import MISSING, Change, Items, Watch
 from rushlight.graph.world import World
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
+from rushlight.runtime.differentiable import Call, Differentiable
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.overlap import Memory
 from rushlight.symbol import Symbol, TraceError
@@ -315,18 +315,22 @@ class Specialization:
         self.returned, self.rebuild = traced.returned, traced.rebuild
         self.captures = trace.captures
         self.decided = trace.decided
+        if trace.hooked:
+            self.decided.append((functools.partial(hooks_among, trace.hooked), trace.hooks))
         self.hooks = trace.guards
         self.settled = trace.numbers.settled
         self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
         self.grads_read = [(self.place(t), g is None) for t, g in trace.grads_read.values()]
         reached = trace.reached | guards.tensors()
         self.same = [(i, t) for i, t in enumerate(traced.arguments.tensors) if id(t) in reached]
-        self.gradients = trace.effects.gradients
+        self.gradients = [(self.place(t), node is None) for t, node in trace.effects.gradients]
         self.assigned = [functools.partial(operator.setitem, e, k) for e, k, _ in trace.assigned]
         self.changes = [
             (change.put, place) for change, place in zip(traced.changes, traced.hidden, strict=True)
         ]
-        self.written = [self.owner(c) for c, _ in trace.effects.written if c.generator is None]
+        written = [self.owner(c) for c, _ in trace.effects.written if c.generator is None]
+        self.written = [(t, grad) for t, grad in written if grad or isinstance(t, int)]
+        self.counted = [t for t, grad in written if not grad and isinstance(t, Tensor)]
         self.count = len(traced.results)
         self.roots, self.unused = traced.roots, traced.unused
         self.wanted = [self.place(t) for t in traced.wanted]
@@ -336,7 +340,7 @@ class Specialization:
         self.moving = [(i, *self.sources[i]) for i, m in enumerate(moves) if m]
         self.memory = self.memory_of(trace)
         self.joint = bool(traced.gradients)
-        effects = self.changes or self.written or self.gradients or self.assigned
+        effects = self.changes or written or self.gradients or self.assigned
         whole = self.returned == [("output", i) for i in range(self.count)]
         self.pure = whole and not effects and not self.joint  # results are all there is
         self.backward: Executable | None = None
@@ -429,9 +433,8 @@ class Specialization:
         if self.pure:
             return self.rebuild([wrap(a) for a in self.forward.run(inputs, captured)])
         if self.joint:
-            wanted = [self.find(place, tensors) for place in self.wanted]
-            call = Call(self, inputs, captured)
-            found = Differentiable.apply(call, *wanted)
+            call = Call(self, tensors, inputs, captured)
+            found = Differentiable.apply(call, *call.wanted)
             outputs: list[Any] = list(found) if isinstance(found, tuple) else [found]
             arrays = call.rest
         else:
@@ -442,7 +445,7 @@ class Specialization:
             put(outputs[place])
         self.leave(arrays, tensors)
         if self.joint:
-            call.remember(tensors)
+            call.remember()
         return self.rebuild([self.result(r, outputs, tensors) for r in self.returned])
 
     def result(self, how: Any, outputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> Tensor:
@@ -477,13 +480,14 @@ class Specialization:
 
     def leave(self, arrays: Sequence[ndarray], tensors: Sequence[Tensor]) -> None:
         """Counts what was written; gradients and new entries of an optimizer's state."""
+        for t in self.counted:
+            counter(t).value += 1
         for place, of_gradient in self.written:
             written: Any = self.find(place, tensors)
             counter(written._grad if of_gradient else written).value += 1
         rest = iter(arrays)
-        for t, node in self.gradients:
-            target = self.find(self.place(t), tensors)
-            target._grad = None if node is None else wrap(next(rest))
+        for place, empty in self.gradients:
+            self.find(place, tensors)._grad = None if empty else wrap(next(rest))
         for put in self.assigned:
             put(wrap(next(rest)))
 
@@ -494,100 +498,3 @@ def viewed(t: Tensor, views: Any) -> Tensor:
         return t
     before, op, attrs = views
     return op.apply((viewed(t, before),), dict(attrs))
-
-
-class Call:
-    """One call of a program whose result will be differentiated."""
-
-    def __init__(self, made: Specialization, inputs: list[ndarray], captured: list[Any]) -> None:
-        self.made, self.inputs, self.captured = made, inputs, captured
-        self.rest: Sequence[ndarray] = ()
-        self.kept: list[Any] = []
-        self.versions: list[tuple[Tensor, Any, int]] = []
-
-    def run(self) -> list[Tensor]:
-        return self.take(self.made.forward.run(self.inputs, self.captured))
-
-    def take(self, arrays: Sequence[ndarray]) -> list[Tensor]:
-        """The results among the outputs of the forward program; others are for later."""
-        made = self.made
-        end = len(arrays) - made.kept.count(None)
-        saved = iter(arrays[end:])
-        self.kept = [next(saved) if place is None else self.inputs[place] for place in made.kept]
-        self.rest = arrays[made.count : end]
-        return [wrap(a) for a in arrays[: made.count]]
-
-    def remember(self, tensors: Sequence[Tensor]) -> None:
-        """Notes the versions of the tensors that backward will read."""
-        found = [self.made.find(place, tensors) for place in self.made.needed]
-        self.versions = [(t, counter(t), counter(t).value) for t in found]
-
-    def check(self) -> None:
-        """An error if one of them was written to since."""
-        for t, written, expected in self.versions:
-            if written.value != expected:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: [{t.dtype.name} {list(t.shape)}], needed by a compiled "
-                    f"function, is at version {written.value}; expected version {expected} instead."
-                )
-
-    def recorded(self, wanted: Sequence[Tensor], tangents: Sequence[Tensor]) -> Any:
-        """Gradients that can be differentiated again: of the graph, run op by op."""
-        made = self.made
-        twins = [t.view_as(t) for t in wanted]
-        leaves = dict(zip(map(made.node_of, made.wanted), twins, strict=True))
-        values = {n: wrap(a) for n, a in zip(made.graph.inputs, self.inputs, strict=False)}
-        arrays = [a for a in self.captured if isinstance(a, ndarray)]
-        nodes = [
-            n
-            for n, c in zip(made.graph.captured, self.captured, strict=True)
-            if isinstance(c, ndarray)
-        ]
-        values |= {n: wrap(a) for n, a in zip(nodes, arrays, strict=True)}
-        outputs = replay(made.graph, values | leaves, made.graph.outputs[: made.count])
-        roots = [outputs[i] for i in made.roots]
-        return grad(roots, twins, tangents, create_graph=True, allow_unused=True)
-
-
-def replay(graph: Graph, values: dict[ir.Node, Any], outputs: Sequence[ir.Node]) -> list[Tensor]:
-    """A graph run op by op on tensors, so that it is recorded."""
-    for node in ir.walk(outputs, list(values)):
-        if node.op is ir.CONSTANT:
-            values[node] = wrap(node.attrs["value"])
-        elif node.op is ir.ITEM:
-            values[node] = values[node.inputs[0]][node.attrs["index"]]  # type: ignore[index]
-        elif "generator" in node.attrs:
-            raise RuntimeError(
-                "a compiled function that draws random numbers cannot be differentiated twice: "
-                "compile the function that computes both derivatives, or run it in dynamic mode"
-            )
-        else:
-            operands = [None if n is None else values[n] for n in node.inputs]
-            values[node] = node.op.apply(operands, dict(node.attrs))
-    return [values[node] for node in outputs]
-
-
-class Differentiable(Function):
-    """The program of a function, with the program of its gradients as the derivative."""
-
-    @staticmethod
-    def forward(ctx: Any, call: Call, *wanted: Tensor) -> Any:
-        ctx.call = call
-        ctx.save_for_backward(*wanted)
-        outputs = call.run()
-        roots = call.made.roots
-        ctx.mark_non_differentiable(*[t for i, t in enumerate(outputs) if i not in roots])
-        return tuple(outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        call, made = ctx.call, ctx.call.made
-        wanted = ctx.saved_tensors  # which checks that nothing was written to since
-        call.check()
-        if local.state.grad:
-            return (None, *call.recorded(wanted, [grads[i] for i in made.roots]))
-        tangents = [grads[i]._array for i in made.roots]
-        assert made.backward is not None
-        found = iter(made.backward.run([*call.kept, *tangents], call.captured))
-        return (None, *[None if unused else wrap(next(found)) for unused in made.unused])

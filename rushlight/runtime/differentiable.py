@@ -1,0 +1,130 @@
+"""A call of a compiled function whose result is differentiated outside.
+
+The forward program keeps what the backward program needs; the tape sees one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.autograd.backward import grad
+from rushlight.autograd.function import Function
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import counter
+from rushlight.graph import ir
+from rushlight.graph.ir import Graph
+from rushlight.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from rushlight.runtime.specialization import Specialization
+
+ndarray = np.ndarray
+NOTHING = wrap(np.empty(0))
+
+
+class Call:
+    """One call of a program whose result will be differentiated."""
+
+    def __init__(
+        self,
+        made: Specialization,
+        tensors: Sequence[Tensor],
+        inputs: list[ndarray],
+        captured: list[Any],
+    ) -> None:
+        self.made, self.inputs, self.captured = made, inputs, captured
+        self.wanted = [made.find(place, tensors) for place in made.wanted]
+        self.needed = [made.find(place, tensors) for place in made.needed]
+        self.rest: Sequence[ndarray] = ()
+        self.kept: list[Any] = []
+
+    def run(self) -> list[Tensor]:
+        return self.take(self.made.forward.run(self.inputs, self.captured))
+
+    def take(self, arrays: Sequence[ndarray]) -> list[Tensor]:
+        """The results among the outputs of the forward program; others are for later."""
+        made = self.made
+        end = len(arrays) - made.kept.count(None)
+        saved = iter(arrays[end:])
+        self.kept = [next(saved) if place is None else self.inputs[place] for place in made.kept]
+        self.rest = arrays[made.count : end]
+        return [wrap(a) for a in arrays[: made.count]]
+
+    def remember(self) -> None:
+        """Notes the versions of the tensors that backward, or its own derivative, will read."""
+        self.versions = [(t, c := counter(t), c.value) for t in self.needed]
+        self.sources = [(t, c := counter(t), c.value) for t in self.wanted]
+
+    def check(self, versions: Sequence[tuple[Tensor, Any, int]]) -> None:
+        """An error if one of them was written to since."""
+        for t, written, expected in versions:
+            if written.value != expected:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an "
+                    f"inplace operation: [{t.dtype.name} {list(t.shape)}], needed by a compiled "
+                    f"function, is at version {written.value}; expected version {expected} instead."
+                )
+
+    def recorded(self, tangents: Sequence[Tensor]) -> Any:
+        """Gradients that can be differentiated again: of the graph, run op by op."""
+        self.check(self.sources)
+        made = self.made
+        twins = [t.view_as(t) for t in self.wanted]
+        leaves = dict(zip(map(made.node_of, made.wanted), twins, strict=True))
+        values = {n: wrap(a) for n, a in zip(made.graph.inputs, self.inputs, strict=False)}
+        arrays = [a for a in self.captured if isinstance(a, ndarray)]
+        nodes = [
+            n
+            for n, c in zip(made.graph.captured, self.captured, strict=True)
+            if isinstance(c, ndarray)
+        ]
+        values |= {n: wrap(a) for n, a in zip(nodes, arrays, strict=True)}
+        outputs = replay(made.graph, values | leaves, made.graph.outputs[: made.count])
+        roots = [outputs[i] for i in made.roots]
+        return grad(roots, twins, tangents, create_graph=True, allow_unused=True)
+
+
+def replay(graph: Graph, values: dict[ir.Node, Any], outputs: Sequence[ir.Node]) -> list[Tensor]:
+    """A graph run op by op on tensors, so that it is recorded."""
+    for node in ir.walk(outputs, list(values)):
+        if node.op is ir.CONSTANT:
+            values[node] = wrap(node.attrs["value"])
+        elif node.op is ir.ITEM:
+            values[node] = values[node.inputs[0]][node.attrs["index"]]  # type: ignore[index]
+        elif "generator" in node.attrs:
+            raise RuntimeError(
+                "a compiled function that draws random numbers cannot be differentiated twice: "
+                "compile the function that computes both derivatives, or run it in dynamic mode"
+            )
+        else:
+            operands = [None if n is None else values[n] for n in node.inputs]
+            values[node] = node.op.apply(operands, dict(node.attrs))
+    return [values[node] for node in outputs]
+
+
+class Differentiable(Function):
+    """The program of a function, with the program of its gradients as the derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *wanted: Tensor) -> Any:
+        ctx.call = call
+        ctx.save_for_backward(NOTHING)  # versions are the call's affair; using it up is the tape's
+        outputs = call.run()
+        roots = call.made.roots
+        ctx.mark_non_differentiable(*[t for i, t in enumerate(outputs) if i not in roots])
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        call, made = ctx.call, ctx.call.made
+        _ = ctx.saved_tensors  # an error if the graph was used up
+        call.check(call.versions)
+        if local.state.grad:
+            return (None, *call.recorded([grads[i] for i in made.roots]))
+        tangents = [grads[i]._array for i in made.roots]
+        assert made.backward is not None
+        found = iter(made.backward.run([*call.kept, *tangents], call.captured))
+        return (None, *[None if unused else wrap(next(found)) for unused in made.unused])

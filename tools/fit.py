@@ -88,6 +88,12 @@ def NDTR_SINGLE(t: Real) -> Real:
     return mp.log(mp.ncdf(x) / mp.ncdf(-x)) / x
 
 
+@fit(0, 5.4, polynomial=True, tolerance=3e-6)
+def NDTR_ROOT(t: Real) -> Real:
+    """(2 ndtr(-t))^(1/4), 0 <= t <= 5.4; below 0 from 6.7 on."""
+    return mp.root(2 * mp.ncdf(-t), 4)
+
+
 @fit(-1, 1, polynomial=True)
 def ERFCX(t: Real) -> Real:
     """(1 + 2x) exp(x²) erfc(x) in t = (x - 4) / (x + 4), x >= 0."""

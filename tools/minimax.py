@@ -34,25 +34,43 @@ def interpolate(function: Function, low: float, high: float, degree: int) -> lis
     return list(mp.lu_solve(rows, mp.matrix([function(t) for t in grid])))
 
 
-def single(
-    function: Function, low: float, high: float, degree: int, weight: Function
-) -> list[float]:
-    """The best coefficients that are float32 numbers, or nearly; lowest power first."""
-    grid = points(low, high, 40 * (degree + 1))
+def nearest(powers: np.ndarray, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Coefficients whose greatest weighted error is least: Lawson's iteration of least squares."""
+    emphasis = np.ones(len(values))
+    for _ in range(60):
+        by = weight * np.sqrt(emphasis)
+        best = np.linalg.lstsq(powers * by[:, None], values * by, rcond=None)[0]
+        emphasis *= weight * np.abs(powers @ best - values) + 1e-30
+        emphasis /= emphasis.sum()
+    return best
+
+
+def single(function: Function, low: float, high: float, weight: Function) -> list[float]:
+    """The shortest polynomial that is good enough, by float32 numbers; lowest power first."""
+    grid = points(low, high, 400)
     rest = np.array([float(function(t)) for t in grid])
     scale = np.array([abs(float(weight(t))) for t in grid])
-    powers = np.array([[float(t**k) for k in range(degree + 1)] for t in grid])
+    for degree in range(2, 40):
+        powers = np.array([[float(t**k) for k in range(degree + 1)] for t in grid])
+        error = scale * np.abs(powers @ nearest(powers, rest, scale) - rest)
+        if error.max() < TOLERANCE["f32"]:
+            break
     found: list[float] = []
     for k in range(degree + 1):
-        emphasis = np.ones(len(grid))
-        for _ in range(60):  # least squares become the least maximum (Lawson's iteration)
-            by = scale * np.sqrt(emphasis)
-            best = np.linalg.lstsq(powers[:, k:] * by[:, None], rest * by, rcond=None)[0]
-            emphasis *= scale * np.abs(powers[:, k:] @ best - rest) + 1e-30
-            emphasis /= emphasis.sum()
-        found.append(float(np.float32(best[0])))
+        found.append(float(np.float32(nearest(powers[:, k:], rest, scale)[0])))
         rest = rest - powers[:, k] * found[k]
     return found
+
+
+def double(function: Function, low: float, high: float, weight: Function) -> list[float]:
+    """The shortest polynomial through Chebyshev points that is good enough; lowest power first."""
+    checks = [(t, function(t), weight(t)) for t in points(low, high, 150)]
+    for degree in range(2, 40):
+        found = interpolate(function, low, high, degree)
+        errors = [abs((mp.polyval(found[::-1], t) - y) * w) for t, y, w in checks]
+        if max(errors) < TOLERANCE["f64"]:
+            break
+    return [float(c) for c in found]
 
 
 def fit(
@@ -61,17 +79,8 @@ def fit(
     """Register the approximation of a function of t on [low, high]."""
 
     def register(function: Function) -> Function:
-        table = {}
-        checks = [(t, function(t), weight(t)) for t in points(low, high, 150)]
-        for kind in kinds.split():
-            for degree in range(2, 40):
-                found = interpolate(function, low, high, degree)
-                errors = [abs((mp.polyval(found[::-1], t) - y) * w) for t, y, w in checks]
-                if max(errors) < TOLERANCE[kind]:
-                    break
-            if kind == "f32":
-                found = single(function, low, high, degree, weight)
-            table[kind] = [float(c) for c in found[::-1]]
+        fits = {"f32": single, "f64": double}
+        table = {kind: fits[kind](function, low, high, weight)[::-1] for kind in kinds.split()}
         TABLES[function.__name__] = (function.__doc__, table)
         return function
 
@@ -158,6 +167,12 @@ def SIN(t: Real) -> Real:
     return (mp.sin(r) / r - 1) / t
 
 
+@fit(0, 2.51, lambda t: t * mp.sqrt(t) / mp.sin(mp.sqrt(t)), "f32")
+def SIN_HALF_TURN(t: Real) -> Real:
+    """(sin(r) / r - 1) / r² in t = r², |r| <= pi / 2; a little less, for none to exceed 1."""
+    return SIN(t) - t**2 / 2**31
+
+
 @fit(0, 0.64, lambda t: t * t)
 def COS(t: Real) -> Real:
     """(cos(r) - 1 + r² / 2) / r⁴ in t = r², |r| <= pi / 4 and a little more."""
@@ -213,12 +228,23 @@ def two_over_pi() -> None:
     TABLES["TWO_OVER_PI"] = (formula, table)
 
 
+def pi_words() -> None:
+    """Three words of 24 bits, cut off and not rounded, so that all are positive."""
+    found, rest = [], mp.pi
+    for _ in range(3):
+        unit = mp.mpf(2) ** (int(mp.floor(mp.log(rest, 2))) - 23)
+        found.append(mp.floor(rest / unit) * unit)
+        rest -= found[-1]
+    TABLES["PI"] = ("pi: a sum of positive numbers", {"f32": [float(word) for word in found]})
+
+
 def show(numbers: list[float], indent: int) -> str:
     return "".join([f"{' ' * indent}{number!r},\n" for number in numbers])
 
 
 def main() -> None:
     two_over_pi()
+    pi_words()
     print('"""Coefficients of generated code, highest power first: written by tools/minimax.py."""')
     for name, (formula, kinds) in TABLES.items():
         tables = [f'    "{kind}": (\n{show(table, 8)}    ),\n' for kind, table in kinds.items()]

@@ -26,11 +26,11 @@ COUNT = 2**20
 
 # The greatest error in units in the last place: of float32; of float64, beside that of the oracle.
 ERRORS = {
-    "exp": (1.5, 1.5), "exp2": (1.5, 1.6), "expm1": (1.6, 2.0), "sigmoid": (3.0, 3.2),
-    "tanh": (2.5, 2.4), "sinh": (2.4, 3.4), "cosh": (1.8, 1.9), "log": (0.9, 0.9),
-    "log1p": (1.5, 1.5), "log2": (1.1, 1.1), "log10": (1.0, 1.0), "asinh": (1.8, 1.8),
+    "exp": (1.5, 1.5), "exp2": (1.5, 1.6), "expm1": (1.6, 2.0), "sigmoid": (3.2, 3.2),
+    "tanh": (2.5, 2.4), "sinh": (2.4, 3.4), "cosh": (1.8, 1.9), "log": (1.0, 0.9),
+    "log1p": (1.5, 1.5), "log2": (1.1, 1.1), "log10": (1.0, 1.0), "asinh": (1.9, 1.8),
     "acosh": (2.3, 2.2), "atanh": (2.2, 2.2), "rsqrt": (1.5, 1.5), "pow": (0.6, 1.8),
-    "hypot": (1.0, 1.0), "sin": (1.5, 0.8), "cos": (1.5, 0.8), "tan": (3.2, 2.2),
+    "hypot": (1.0, 1.0), "sin": (2.0, 0.8), "cos": (2.0, 0.8), "tan": (3.2, 2.2),
     "asin": (2.4, 2.2), "acos": (1.2, 1.2), "atan": (2.2, 2.2), "atan2": (2.2, 2.2),
     "erf": (2.0, 3.5), "erfc": (3.6, 4.5), "lgamma": (0.6, 5.0), "digamma": (0.6, 5.0),
     "fmod": (0, 0),
@@ -229,6 +229,19 @@ def test_every_width_gives_the_same(name):
     xs = pairs("f32") if name in BINARY else (samples("f32", 3.0),)
     xs = tuple([x[: 2**14 + 3] for x in xs])
     np.testing.assert_array_equal(native(name, "f32")(*xs), native(name, "f32", 16)(*xs))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_no_wave_exceeds_one(name):
+    """Around its extrema: at every float32 number near the first, at many near the others."""
+    first, last = np.array([1.55, 1.59], np.float32).view(np.int32)
+    near = np.arange(first, last, dtype=np.int32).view(np.float32)
+    k = np.random.default_rng(0).integers(-83000, 83000, 2**16)
+    others = (k * (math.pi / 2)).astype(np.float32)
+    around = [(others.view(np.int32) + step).view(np.float32) for step in range(-2, 3)]
+    x = np.concatenate([near, -near, near - np.float32(math.pi / 2), *around])
+    y = np.abs(native(name, "f32")(x))
+    assert y.max() == 1
 
 
 def single_error(name: str, b: Builder, bits: Value) -> Value:

@@ -66,6 +66,36 @@ def test_nothing_overflows_far_out(name: str) -> None:
         assert t.isfinite().all()
 
 
+def test_compiled_gelu_is_exact_and_its_tail_goes_to_zero() -> None:
+    x = rl.linspace(-12, 12, 24_001)
+    y = rl.compile(F.gelu, fullgraph=True)(x)
+    exact = [v * math.erfc(-v / math.sqrt(2)) / 2 for v in x.tolist()]
+    expected = rl.tensor(exact, dtype=rl.float64)
+    error = (y.double() - expected).abs()
+    assert (error < 1e-7 + 3e-7 * expected.abs()).all()
+    assert (error < 2e-3 * expected.abs())[(x > -5.4) & (x != 0)].all()
+    falling = y[x < -0.76]
+    assert (falling[1:] <= falling[:-1]).all()
+    ends = rl.compile(F.gelu)(rl.tensor([-1e30, -10.0, 0.0, 1e30, math.inf, math.nan])).tolist()
+    assert ends[:5] == [0, 0, 0, float(rl.tensor(1e30)), math.inf]
+    assert math.isnan(ends[5])
+
+
+def test_the_slope_of_compiled_gelu_is_exact() -> None:
+    @rl.compile(fullgraph=True)
+    def slope(x: rl.Tensor) -> rl.Tensor:
+        x = x.detach().requires_grad_()
+        return rl.autograd.grad(F.gelu(x).sum(), x)[0]
+
+    x = rl.linspace(-12, 12, 24_001)
+    exact = [
+        math.erfc(-v / math.sqrt(2)) / 2 + v * math.exp(-v * v / 2) / math.sqrt(2 * math.pi)
+        for v in x.tolist()
+    ]
+    error = (slope(x).double() - rl.tensor(exact, dtype=rl.float64)).abs()
+    assert error.max() < 3e-7
+
+
 @pytest.mark.parametrize(
     ("shape", "dim"), [((3,), 0), ((2, 3), 1), ((2, 3, 4), 0), ((1, 2, 3, 4), 1)]
 )

@@ -86,16 +86,14 @@ def expm1(b: Builder, x: Value) -> Value:
 
 @expansion
 def sigmoid(b: Builder, x: Value) -> Value:
-    """1 / (1 + e⁻ˣ); below 0, t / (1 + t) with t = eˣ = 2ⁿ (1 + p) 2ⁿ.
+    """1 / (1 + e⁻ˣ) = 2⁻ⁿ / (2⁻ⁿ + 2ⁿ eʳ) with −x = 2 n log(2) + r: nothing overflows.
 
-    Error: 3.0 ulp, in f64 3.2.
+    Error: 3.2 ulp, in f64 3.2.
     """
-    scale, r = reduce_exp(b, clamp(b, -absolute(b, x), LIMITS[x.kind][0], 0.0))
-    p = exp_minus_one(b, r)
-    t = b.fma(p, scale, scale) * scale
-    negative = x < 0
-    quotient = b.where(negative, scale, 1) / (t + 1)
-    return b.where(negative, b.fma(p, quotient, quotient) * scale, quotient)
+    form, most = FORMATS[x.kind], -LIMITS[x.kind][0]
+    scale, r = reduce_exp(b, clamp(b, -x, -most, most))
+    inverse = (2 * form.one - scale.bits(form.integer)).bits(x.kind)
+    return inverse / (inverse + b.fma(exp_minus_one(b, r), scale, scale))
 
 
 SATURATION = {"f32": 10.0, "f64": 20.0}
@@ -168,7 +166,7 @@ def outside(b: Builder, x: Value, y: Value) -> Value:
 
 @expansion
 def log(b: Builder, x: Value) -> Value:
-    """The natural logarithm. Error: 0.9 ulp, in f64 0.9."""
+    """The natural logarithm. Error: 1.0 ulp, in f64 0.9."""
     n, m = normal_mantissa(b, x)
     f = m - 1
     high, low = LN2[x.kind][:2]
@@ -223,7 +221,7 @@ def log_of_double(b: Builder, big: Value, x: Value, otherwise: Value) -> Value:
 
 @expansion
 def asinh(b: Builder, x: Value) -> Value:
-    """log(x + √(x² + 1)). Error: 1.8 ulp, in f64 1.8."""
+    """log(x + √(x² + 1)). Error: 1.9 ulp, in f64 1.8."""
     a = absolute(b, x)
     square = a * a
     small = a + square / (square_root(b, square + 1) + 1)

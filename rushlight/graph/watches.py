@@ -309,13 +309,18 @@ class Fields(Watch):
 
 
 class Sort(Watch):
-    """The shape and dtype of a tensor, and whether it wants a gradient; not its elements."""
+    """The shape, dtype and strides of a tensor, whether it wants a gradient; not its elements."""
 
     def read(self) -> dict[Any, Any]:
         t = self.container
         array = vars(t)["_array"]  # also of a parameter that has no shape yet
         dtype = dtypes.from_numpy(array.dtype)
-        return {"shape": array.shape, "dtype": dtype, "requires_grad": t.requires_grad}
+        return {
+            "shape": array.shape,
+            "dtype": dtype,
+            "requires_grad": t.requires_grad,
+            "strides": array.strides,
+        }
 
     def put(self, key: Any, value: Any) -> None:
         raise TypeError("a tensor is restored by the trace that changed it")

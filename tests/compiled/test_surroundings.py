@@ -393,3 +393,11 @@ def test_what_installed_packages_read(tmp_path: Any, monkeypatch: pytest.MonkeyP
     package.SCALE = package.config.scale = config.scale = 5.0
     assert [f(ONE).item() for f in functions] == [5, 5, 5, 5]
     monkeypatch.delitem(sys.modules, "installed_for_a_test")
+
+
+def test_strides_of_what_is_captured() -> None:
+    w = rl.ones(4, 8)[:, ::4]
+    compiled = rl.compile(lambda x: x * w.stride(0), fullgraph=True)
+    assert compiled(ONE).item() == 8
+    w.data = rl.ones(4, 2)
+    assert compiled(ONE).item() == 2

@@ -73,14 +73,11 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
             f"<rect x='{begin:.1f}' y='{y + 4}' width='{end - begin:.1f}' height='12' "
             f"fill='{colour}'/>",
         ]
-        slower = row.ratio >= 1
         words = f"{row.ratio:.2f}" if row.ratio >= 0.1 else f"{row.ratio:.3f}"
-        parts += [
-            text(end + 5 if slower else begin - 5, y + 14, words, "start" if slower else "end")
-        ]
+        parts += [text(right + 55, y + 14, words, "end", colour)]
         if row.goal is not None:
             parts += [line(x(row.goal), y + 1, x(row.goal), y + 19, INK, 2)]
-    return document(920, bottom + 20, parts)
+    return document(940, bottom + 20, parts)
 
 
 def legend(left: int) -> list[str]:
@@ -149,5 +146,6 @@ def panel(heading: str, axis: str, curves: Sequence[Curve]) -> list[str]:
         path = " ".join([f"{x:.1f},{y:.1f}" for x, y in spots])
         parts += [f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'/>"]
         parts += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3' fill='{colour}'/>" for x, y in spots]
-        parts += [text(left + 8, top + 14 + 16 * number, curve.name, colour=colour)]
+        words = f"{curve.name}, slope {slope(curve.points):.2f}"
+        parts += [text(left + 8, top + 14 + 16 * number, words, colour=colour)]
     return parts

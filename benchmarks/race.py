@@ -58,13 +58,13 @@ class Worker:
         alarm.cancel()
         if line:
             return json.loads(line)
-        self.process = None
-        code = process.wait()
-        ended = f"its process ended with code {code}"
+        self.close()
+        ended = f"its process ended with code {process.returncode}"
         raise Failure(ended if in_time else f"no result in {LIMIT_SECONDS:.0f} s")
 
     def ask(self, question: Any) -> Any:
-        if self.process is None:
+        if self.process is None or self.process.poll() is not None:
+            self.close()
             self.start()
         assert self.process is not None
         assert self.process.stdin is not None
@@ -86,7 +86,8 @@ class Worker:
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.communicate()
+            self.process.communicate()  # which also closes its pipes
+            self.process = None
 
 
 @contextmanager

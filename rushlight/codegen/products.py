@@ -34,13 +34,14 @@ def product_works(
     c: Place,
     kind: str,
     registers: Registers,
+    whole_rows: bool = False,
 ) -> Works | None:
     """The works of a product; None if the engine has none for it."""
     if kind not in KINDS or not all([*a.shape, *b.shape]):
         return None
     of_a, of_b, of_c = subscripts
     if of_c and of_c[-1] not in of_b:  # columns of the result must lie beside each other
-        works = product_works((of_b, of_a, of_c), b, a, c, kind, registers)
+        works = product_works((of_b, of_a, of_c), b, a, c, kind, registers, whole_rows)
         return works and swapped(works)
     batch = [x for x in of_c if x in of_a and x in of_b]
     rows = [x for x in of_c if x not in batch and x in of_a]
@@ -54,7 +55,7 @@ def product_works(
     target = seen(of_c, c, rows, [], batch, c, of_c)
     if not seen(of_c, c, columns, [], [], c, of_c).beside:
         return None
-    return plan(first, second, target, kind, registers)
+    return plan(first, second, target, kind, registers, whole_rows=whole_rows)
 
 
 def seen(

@@ -124,7 +124,7 @@ def plan(
         kind: of all elements.
         registers: of the processor.
         how: ``accumulate=True`` adds to what the target holds; ``packed=True`` says that buffer b
-            holds B packed already.
+            holds B packed already; with ``whole_rows=True`` only rows are cut into parts.
     """
     return Planner(a, b, target, kind, registers, **how).works
 
@@ -141,6 +141,7 @@ class Planner:
         registers: Registers,
         accumulate: bool = False,
         packed: bool = False,
+        whole_rows: bool = False,
     ) -> None:
         self.kind, self.registers, self.target = kind, registers, target
         self.panel = VECTORS * registers.bytes // width(kind)
@@ -158,7 +159,7 @@ class Planner:
             a, first = self.pack(a, self.height, "a")
         unit = a.step == 1 and not (a.inner == 1 and a.beside)
         flavour = Flavour(kind, unit, packs)
-        parts, numbers = self.cut(m, n, k, len(target.batches))
+        parts, numbers = self.cut(m, n, k, len(target.batches), whole_rows)
         numbers |= {
             "rows": m,
             "columns": n,
@@ -223,19 +224,22 @@ class Planner:
         self.works.space[f"packed {name}"] = parts * wide * x.depth
         return packed, f"packed {name}"
 
-    def cut(self, m: int, n: int, k: int, batches: int) -> tuple[int, dict[str, int]]:
+    def cut(
+        self, m: int, n: int, k: int, batches: int, whole_rows: bool
+    ) -> tuple[int, dict[str, int]]:
         """Parts of one contraction: blocks of rows by blocks of panels."""
         panels = -(-n // self.panel)
         wanted = max(1, min(PARTS, m * n * k * batches // PART))
         rows = min(m, ROWS)
         row_parts = -(-m // rows) if m else 0
         per = panels
-        while batches * row_parts * -(-panels // per) < wanted and per > 4:
+        while not whole_rows and batches * row_parts * -(-panels // per) < wanted and per > 4:
             per = -(-per // 2)
-        while batches * row_parts * -(-panels // per) < wanted and rows > 4 * self.height:
+        least = 2 if whole_rows else 4
+        while batches * row_parts * -(-panels // per) < wanted and rows > least * self.height:
             rows = -(-rows // 2 // self.height) * self.height
             row_parts = -(-m // rows)
-        while batches * row_parts * -(-panels // per) < wanted and per > 1:
+        while not whole_rows and batches * row_parts * -(-panels // per) < wanted and per > 1:
             per = -(-per // 2)
         column_parts = -(-panels // per) if panels else 0
         numbers = {

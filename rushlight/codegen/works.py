@@ -11,7 +11,9 @@ from rushlight.codegen.tiling import Works
 from rushlight.graph.ir import Node
 
 
-def works_of(node: Node, places: Sequence[Place | None], registers: Registers) -> Works | None:
+def works_of(
+    node: Node, places: Sequence[Place | None], registers: Registers, whole_rows: bool = False
+) -> Works | None:
     """The works of a node whose operands are at ``places``; None if the engine has none for it.
 
     Buffers are called a, b, c … for the operands and y for the result, which is C-contiguous.
@@ -27,4 +29,4 @@ def works_of(node: Node, places: Sequence[Place | None], registers: Registers) -
         return None
     result = Place(node.type.shape, strides(node.type.shape))
     letters = node.op.subscripts(node.attrs, first.shape, second.shape)
-    return product_works(letters, first, second, result, node.type.kind, registers)
+    return product_works(letters, first, second, result, node.type.kind, registers, whole_rows)

@@ -60,6 +60,12 @@ class Cost(NamedTuple):
     written: int
     flops: int | None
 
+    def plus(self, other: Cost) -> Cost:
+        """The cost of both."""
+        unknown = self.flops is None or other.flops is None
+        flops = None if unknown else (self.flops or 0) + (other.flops or 0)
+        return Cost(self.read + other.read, self.written + other.written, flops)
+
     @property
     def moved(self) -> int:
         return self.read + self.written
@@ -78,6 +84,10 @@ def call_cost(node: Node) -> Cost:
     results = node.type if isinstance(node.type, tuple) else (node.type,)
     rule = PRODUCTS.get(node.op.name)
     flops = rule(results[0], *operands) if rule is not None else None
+    if node.op.name == "contract":
+        letters = "".join(node.attrs["letters"][:2])
+        sizes = dict(zip(letters, [n for t in operands if t for n in t.shape], strict=True))
+        flops = 2 * math.prod(sizes.values())
     return Cost(nbytes([t for t in operands if t is not None]), nbytes(results), flops)
 
 

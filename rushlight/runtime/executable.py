@@ -22,11 +22,12 @@ from rushlight.passes import pipeline
 from rushlight.passes.order import Plan
 from rushlight.runtime import files, natives
 from rushlight.runtime.arena import Arena
+from rushlight.runtime.assembly import build, errors_of
 from rushlight.runtime.cache import Cache, folder, object_code
 from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import load, target
-from rushlight.runtime.program import CallStep, KernelStep, Step, build, errors_of
+from rushlight.runtime.program import CallStep, KernelStep, Step
 from rushlight.runtime.threads import pool
 
 empty = np.empty
@@ -71,12 +72,12 @@ class Executable:
         self.library = load([code]) if code else None
         self.idle = [Binding(self)]
 
-    def function(self, step: KernelStep) -> int:
-        """Where the native function of a step is."""
-        if step.shared:
-            return natives.address(step.name)
+    def function(self, name: str, shared: bool) -> int:
+        """Where a native function is: one of the program, or one that all programs share."""
+        if shared:
+            return natives.address(name)
         assert self.library is not None
-        return self.library.address(step.name)
+        return self.library.address(name)
 
     def compile(self) -> bytes:
         """Makes the program; the result is its object code."""
@@ -171,7 +172,7 @@ class Binding:
                 self.parts.append(Library(self, step))
                 begin = len(native)
             elif isinstance(step, KernelStep):
-                function = self.executable.function(step)
+                function = self.executable.function(step.name, step.shared)
                 chunks = -(-step.parts // max(1, step.chunk))
                 native.append([function, len(which), step.parts, step.chunk, chunks, 0])
                 which += [*step.slots, last]
@@ -201,6 +202,8 @@ class Binding:
             elif slot.where == "constant":
                 self.put(i, self.program.constants[slot.place])
                 addresses[i] = self.arrays[i].ctypes.data
+            elif slot.where == "function":
+                addresses[i] = self.executable.function(*self.program.functions[slot.place])
         pairs = []
         for place, which in enumerate(self.which):
             if which in addresses:

@@ -6,6 +6,7 @@ copies of all that they write to.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import traceback
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.codegen import fill
+from rushlight.codegen import chains, fill
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.listing import listing
 from rushlight.codegen.loops import lower
@@ -25,12 +26,14 @@ from rushlight.errors import PACKAGE
 from rushlight.graph.arguments import Arguments
 from rushlight.graph.ir import ITEM, Node, Source
 from rushlight.passes.fuse import Group
+from rushlight.runtime.assembly import links_of
 from rushlight.runtime.costs import Cost, call_cost, kernel_cost, nbytes
 from rushlight.runtime.executable import Executable
+from rushlight.runtime.jit import target
 from rushlight.runtime.measure import measure
 from rushlight.runtime.natives import registers
 from rushlight.runtime.page import page, step_table
-from rushlight.runtime.program import CallStep, CopyStep, KernelStep
+from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Slot
 from rushlight.runtime.specialization import Call, Specialization, specialize
 from rushlight.runtime.table import text
 from rushlight.symbol import TraceError
@@ -53,6 +56,7 @@ class Step:
     share: float  # of the time of all steps
     lines: Mapping[Source | None, float]
     origin: int | None = None  # the step of the plan
+    chained: tuple[int, ...] = ()  # the steps of the plan that are done with it, row by row
     function: str = ""  # the native function of a kernel
     loops: str = ""
     code: str = ""  # its LLVM assembly
@@ -238,8 +242,39 @@ class Reader:
             group: Any = self.executable.plan.steps[step.origin]
             about |= {"cost": Cost(0, written, 0), "lines": lines_of(group.nodes)}
             what = f"zeros for {title(group)}"
+        elif step.name == chains.NAME:
+            return self.chain(step, about)
         code = text_of(step.name, registers())
         return {**about, "kind": "kernel", "what": what, "function": step.name, "code": code}
+
+    def chain(self, step: KernelStep, about: dict[str, Any]) -> dict[str, Any]:
+        """A product and the kernels that follow it row by row."""
+        plan, program = self.executable.plan, self.executable.program
+        names = [name for name, _ in [program.functions[s.place] for s in self.pointers(step)]]
+        groups: list[Any] = [plan.steps[n] for n in self.links[step.origin]]
+        kernels = [lower(g, [n for n in g.outputs if n in plan.stores])[0] for g in groups]
+        cost = functools.reduce(Cost.plus, map(kernel_cost, kernels), about["cost"])
+        lines = lines_of([n for g in (plan.steps[step.origin], *groups) for n in g.nodes])
+        return {
+            **about,
+            "kind": "kernel",
+            "what": " → ".join([about["what"], *map(title, groups)]),
+            "chained": tuple(self.links[step.origin]),
+            "cost": cost,
+            "lines": lines,
+            "function": ", ".join(names),
+            "loops": "\n\n".join([listing(kernel, self.names) for kernel in kernels]),
+            "code": "\n\n".join(map(self.executable.kernel_text, names[1:])),
+        }
+
+    @functools.cached_property
+    def links(self) -> Mapping[int, Sequence[int]]:
+        """The steps of the plan that are chained to a product."""
+        return links_of(self.executable.graph, self.executable.plan, target())
+
+    def pointers(self, step: KernelStep) -> list[Slot]:
+        slots = [self.executable.program.slots[n] for n in step.slots]
+        return [slot for slot in slots if slot.where == "function"]
 
     def call(self, step: CallStep | KernelStep) -> dict[str, Any]:
         node: Any = self.executable.plan.steps[step.origin].nodes[0]

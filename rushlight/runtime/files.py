@@ -44,6 +44,7 @@ def encode(program: Program, code: bytes) -> bytes:
         "slots": [[s.where, s.place, s.shape, NAMES[s.dtype]] for s in program.slots],
         "steps": [describe(step) for step in program.steps],
         "constants": [literal(a) for a in program.constants],
+        "functions": program.functions,
         "arena": program.arena,
     }
     text = json.dumps(description).encode()
@@ -60,7 +61,9 @@ def decode(data: bytes) -> tuple[Program, bytes]:
     ]
     steps = [restore(step) for step in description["steps"]]
     constants = [parse_literal(text) for text in description["constants"]]
-    return Program(slots, steps, {}, constants, description["arena"]), data[8 + size :]
+    functions = [(name, shared) for name, shared in description["functions"]]
+    arena = description["arena"]
+    return Program(slots, steps, {}, constants, functions, arena), data[8 + size :]
 
 
 def describe(step: Any) -> list[Any]:

@@ -59,7 +59,8 @@ def body(explanation: Explanation) -> Iterator[str]:
         numbers: dict[int, list[int]] = {}
         for step in explanation.steps:
             if step.program == label and step.origin is not None:
-                numbers.setdefault(step.origin, []).append(step.number)
+                for origin in (step.origin, *step.chained):
+                    numbers.setdefault(origin, []).append(step.number)
         if len(explanation.programs) > 1:
             yield f"<h3>{label}</h3>"
         yield f'<div class="graph">{graph_picture(label, program, numbers)}</div>'
@@ -98,12 +99,17 @@ def table(explanation: Explanation, style: str) -> str:
     longest = max([step.share for step in explanation.steps], default=0.0) or 1.0
     several = len(explanation.programs) > 1
     lines = [
-        f'<tr data-step="{name_of(step)}" data-origin="{step.program}-{step.origin}">'
+        f'<tr data-step="{name_of(step)}" data-origin="{origins(step)}">'
         f"{''.join(cells(step, longest, several))}</tr>"
         for step in explanation.steps
     ]
     head = f"<thead><tr>{row}</tr></thead>"
     return f'<table class="{style}">{head}<tbody>{"".join(lines)}</tbody></table>'
+
+
+def origins(step: Step) -> str:
+    """The steps of the plan that a row is about."""
+    return " ".join([f"{step.program}-{n}" for n in (step.origin, *step.chained)])
 
 
 def cells(step: Step, longest: float, several: bool) -> Iterator[str]:

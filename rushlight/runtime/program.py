@@ -6,34 +6,16 @@ by *slots*: an input, a captured value, an output, a constant, or a place in the
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.codegen.fill import fill_of
-from rushlight.codegen.llvm import function, module
-from rushlight.codegen.loops import lower
-from rushlight.codegen.products import Place, place_of
-from rushlight.codegen.tiling import Work, Works
-from rushlight.codegen.works import works_of
-from rushlight.graph.attributes import DTYPES, LONG
-from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
-from rushlight.passes.fuse import Call, Group
-from rushlight.passes.fuse import Step as Planned
-from rushlight.passes.order import Plan
-from rushlight.runtime.arena import Block
-from rushlight.runtime.arena import plan as plan_memory
-from rushlight.runtime.jit import Target
-from rushlight.runtime.natives import registers
-
-KINDS = {short: DTYPES[name] for short, name in LONG.items()}
+from rushlight.codegen.llvm import module
 
 
 class Slot(NamedTuple):
-    """A piece of memory: ``where`` is input, captured, output, constant or arena."""
+    """A piece of memory: ``where`` is input, captured, output, constant, arena or function."""
 
     where: str
     place: int  # its number there, or its offset in the arena
@@ -90,246 +72,19 @@ Step = KernelStep | CallStep | CopyStep
 
 @dataclass(slots=True)
 class Program:
-    """Steps and slots; ``kernels`` are texts by name."""
+    """Steps and slots; ``kernels`` are texts by name.
+
+    ``functions`` are those that chains call: their names, and whether all programs share them.
+    """
 
     slots: list[Slot] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     kernels: dict[str, str] = field(default_factory=dict)
     constants: list[np.ndarray] = field(default_factory=list)
+    functions: list[tuple[str, bool]] = field(default_factory=list)
     arena: int = 0
 
     @property
     def text(self) -> str:
         """The module of all kernels."""
         return module(self.kernels.values())
-
-
-def build(graph: Graph, plan: Plan, machine: Target) -> Program:
-    """The program of a fused graph for a processor."""
-    return Assembly(graph, plan, machine).program
-
-
-def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
-    """The exceptions that a kernel can end with: (number, position) → exception."""
-    group: Any = plan.steps[step.origin]
-    late = [node for node in group.outputs if node in plan.stores]
-    errors = lower(group, late)[step.number].errors
-    return lambda number, position: errors[number](position)
-
-
-class Assembly:
-    """Gives every value a slot and every step its place."""
-
-    def __init__(self, graph: Graph, plan: Plan, machine: Target) -> None:
-        self.graph, self.plan, self.machine = graph, plan, machine
-        self.program = Program()
-        self.slot_of: dict[Node, int] = {}
-        self.aliases = {s.node for s in plan.steps if isinstance(s, Call) and s.alias}
-        self.items = {(n.inputs[0], n.attrs["index"]): n for n in graph.nodes() if n.op is ITEM}
-        self.first: dict[Node, int] = {}
-        self.last: dict[Node, int] = {}
-        self.copies: list[tuple[Node, int]] = []
-        self.known: dict[str, str] = {}
-        self.works: dict[int, Works] = {}  # of the steps that are contractions
-        self.space: dict[tuple[int, str], int] = {}  # the slots of memory that they need
-        self.leaves()
-        self.lives()
-        self.outputs()
-        self.contractions()
-        self.arena()
-        for number, step in enumerate(plan.steps):
-            if isinstance(step, Group):
-                self.kernels(step, number)
-            elif number in self.works:
-                self.contract(step.node, number)
-            elif not step.alias:
-                self.program.steps.append(self.call(step.node, number))
-        for node, target in self.copies:
-            self.program.steps.append(CopyStep(self.slot_of[node], target))
-
-    def add(self, where: str, place: int, kind: TensorType) -> int:
-        self.program.slots.append(Slot(where, place, kind.shape, kind.dtype.numpy))
-        return len(self.program.slots) - 1
-
-    def leaves(self) -> None:
-        """Slots of what comes from outside."""
-        for where, nodes in (("input", self.graph.inputs), ("captured", self.graph.captured)):
-            for i, node in enumerate(nodes):
-                self.slot_of[node] = self.add(where, i, node.type)
-        for node in self.graph.nodes():
-            if node.op is CONSTANT:
-                self.slot_of[node] = self.add("constant", len(self.program.constants), node.type)
-                self.program.constants.append(np.asarray(node.attrs["value"], order="C"))
-
-    def made(self, step: Planned) -> list[Node]:
-        """The values that a step leaves in memory."""
-        nodes = step.outputs if isinstance(step, Group) else (step.node,)
-        found: list[Node] = []
-        for node in nodes:
-            if isinstance(node.type, tuple):
-                count = len(node.type) - ("generator" in node.attrs)
-                several = [self.items.get((node, i)) for i in range(count)]
-                found += [n for n in several if n is not None]
-            else:
-                found.append(node)
-        return found
-
-    def lives(self) -> None:
-        """When each value is made and last read, in steps of the plan."""
-        for number, step in enumerate(self.plan.steps):
-            for node in step.inputs:
-                self.last[self.home(node)] = number
-            if isinstance(step, Call) and step.alias:
-                continue
-            for node in self.made(step):
-                self.first[node] = number
-                self.last[node] = max(number, self.last.get(node, 0))
-
-    def home(self, node: Node) -> Node:
-        """The value in whose memory an alias lies."""
-        while node in self.aliases:
-            node = node.inputs[0]  # type: ignore[assignment]
-        return node
-
-    def outputs(self) -> None:
-        """Outputs and writes: values made in the right place, and those to be copied there."""
-        for node, target in self.plan.stores.items():
-            self.slot_of[node] = self.slot_of[target]
-        for target, value in self.graph.writes:
-            if is_state(value) or value is target or self.plan.stores.get(value) is target:
-                continue
-            self.copies.append((value, self.slot_of[target]))
-        for i, node in enumerate(self.graph.outputs):
-            slot = self.add("output", i, node.type)
-            if node in self.first and node not in self.slot_of:
-                self.slot_of[node] = slot
-            else:
-                self.copies.append((node, slot))
-        for node, _ in self.copies:
-            if node in self.first:
-                self.last[node] = len(self.plan.steps)
-
-    def arena(self) -> None:
-        """Places for all other values, those that are not alive together over each other."""
-        nodes = [node for node in self.first if node not in self.slot_of]
-        blocks = [Block(max(1, n.type.nbytes), self.first[n], self.last[n]) for n in nodes]
-        spaces = {
-            (number, name): TensorType((size,), KINDS[works.kind])
-            for number, works in self.works.items()
-            for name, size in works.space.items()
-        }
-        blocks += [Block(kind.nbytes, number, number) for (number, _), kind in spaces.items()]
-        planned = plan_memory(blocks)
-        self.program.arena = planned.size
-        offsets = iter(planned.offsets)
-        for node in nodes:
-            self.slot_of[node] = self.add("arena", int(next(offsets)), node.type)
-        for key, kind in spaces.items():
-            self.space[key] = self.add("arena", int(next(offsets)), kind)
-
-    def contractions(self) -> None:
-        """Which calls the contraction engine takes over, and how."""
-        for number, step in enumerate(self.plan.steps):
-            if isinstance(step, Call) and not step.alias:
-                places = [None if n is None else self.place(n) for n in step.node.inputs]
-                works = works_of(step.node, places, registers())
-                if works is not None:
-                    self.works[number] = works
-
-    def place(self, node: Node) -> Place | None:
-        """Where the elements of an operand are, if they are in memory as a view of it."""
-        memory = np.empty(self.home(node).type.shape, self.home(node).type.dtype.numpy)
-        seen = memory
-        for op, attrs in self.views(node):
-            seen = op.compute([seen], attrs)
-        return place_of(seen, memory) if np.may_share_memory(seen, memory) else None
-
-    def contract(self, node: Node, origin: int) -> None:
-        """The steps of a contraction."""
-        works = self.works[origin]
-        operands = [None if n is None else self.slot_of[self.home(n)] for n in node.inputs]
-        slots: dict[str, Any] = dict(zip("abcd", operands, strict=False))
-        slots["y"] = self.slot_of[node]
-        slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
-        for number, work in enumerate(works.list):
-            self.share(work, slots, origin, number)
-
-    def share(self, work: Work, slots: Mapping[str, int], origin: int, number: int) -> None:
-        """A step whose function all programs share, with its table."""
-        kind = TensorType(work.table.shape, KINDS["i64"])
-        own = self.add("constant", len(self.program.constants), kind)
-        self.program.constants.append(work.table)
-        used = tuple([own if name == "table" else slots[name] for name in work.buffers])
-        step = KernelStep(work.name, used, work.parts, work.chunk, origin, number, True)
-        self.program.steps.append(step)
-
-    def kernels(self, step: Group, origin: int) -> None:
-        """The kernels of a group; equal ones are one function."""
-        late = [node for node in step.outputs if node in self.plan.stores]
-        parts: dict[Any, int] = {}
-        for number, kernel in enumerate(lower(step, late)):
-            filled = fill_of(kernel)
-            if filled is not None:
-                buffer, work = filled
-                self.share(work, {"y": self.buffer(buffer, parts)}, origin, number)
-                continue
-            text = function("NAME", kernel, self.machine.vector_bytes, self.machine.has_f16c)
-            name = self.known.get(text)
-            if name is None:
-                name = self.known[text] = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-                self.program.kernels[name] = text.replace("@NAME(", f"@{name}(")
-            slots = [self.buffer(b, parts) for b in (*kernel.inputs, *kernel.outputs)]
-            made = KernelStep(name, tuple(slots), kernel.count, kernel.chunk, origin, number)
-            self.program.steps.append(made)
-
-    def buffer(self, buffer: Any, parts: dict[Any, int]) -> int:
-        """The slot of a kernel's buffer; partial results are memory of the step alone."""
-        if buffer.node is not None:
-            return self.slot_of[buffer.node]
-        if buffer not in parts:
-            kind = TensorType(tuple(buffer.shape), buffer.dtype)
-            offset = -(-self.program.arena // 64) * 64
-            self.program.arena = offset + kind.nbytes
-            parts[buffer] = self.add("arena", offset, kind)
-        return parts[buffer]
-
-    def call(self, node: Node, origin: int) -> CallStep:
-        inputs, generator = node.inputs, None
-        if "generator" in node.attrs:
-            generator = self.slot_of[captured_state(inputs[0])]
-            inputs = inputs[1:]
-        operands = tuple([None if n is None else self.operand(n) for n in inputs])
-        if isinstance(node.type, tuple):
-            count = len(node.type) - (generator is not None)
-            items = [self.items.get((node, i)) for i in range(count)]
-            results = tuple([None if n is None else self.slot_of.get(n) for n in items])
-        else:
-            results = (self.slot_of[node],)
-        return CallStep(node.op, node.attrs, operands, results, generator, origin)
-
-    def operand(self, node: Node) -> Operand:
-        return Operand(self.slot_of[self.home(node)], tuple(self.views(node)))
-
-    def views(self, node: Node) -> list[tuple[Any, Any]]:
-        """How an operand of a call is seen in the memory where it lies."""
-        found = []
-        while node in self.aliases:
-            found.append((node.op, node.attrs))
-            node = node.inputs[0]  # type: ignore[assignment]
-        return found[::-1]
-
-
-def is_state(node: Node) -> bool:
-    """Whether a value is the state of a generator, which random calls keep themselves."""
-    if node.op is not ITEM:
-        return False
-    (maker,) = node.inputs
-    assert maker is not None
-    return "generator" in maker.attrs and node.attrs["index"] == len(maker.type) - 1
-
-
-def captured_state(node: Any) -> Node:
-    """The captured generator whose state a node is."""
-    while node.op is not CAPTURED:
-        node = node.inputs[0]
-    return node

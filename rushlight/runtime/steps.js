@@ -1,11 +1,14 @@
 const rows = [...document.querySelectorAll(".steps tbody tr")];
 
-function choose(origin, id) {
+// Chooses a row by its id, or all rows about an origin; a row may be about several.
+function choose(origins, id) {
+  const has = row => row.dataset.origin.split(" ").includes(origins);
   for (const row of rows)
-    row.classList.toggle("chosen", id ? row.dataset.step === id : row.dataset.origin === origin);
+    row.classList.toggle("chosen", id ? row.dataset.step === id : has(row));
   for (const frame of document.querySelectorAll("svg .step")) {
-    frame.classList.toggle("chosen", frame.dataset.origin === origin);
-    if (frame.dataset.origin === origin) show(frame);
+    const chosen = origins.split(" ").includes(frame.dataset.origin);
+    frame.classList.toggle("chosen", chosen);
+    if (chosen) show(frame);
   }
   const wanted = rows.filter(row => row.classList.contains("chosen")).map(row => row.dataset.step);
   for (const section of document.querySelectorAll("#details section"))

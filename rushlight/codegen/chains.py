@@ -1,0 +1,131 @@
+"""Chains: a product and the loops after it, block of rows by block of rows.
+
+What a product has just made of some rows is in cache when the bias, the activation or the
+normalisation of those rows is computed right away. The kernels are called one after the other for
+each part of the product, by one function that all programs share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rushlight.codegen import contraction
+from rushlight.codegen.kernel import Kernel, values_of
+from rushlight.codegen.native import NativeText, table
+from rushlight.codegen.pull import Buffer
+from rushlight.codegen.tiling import Work
+
+FIELDS = ("rows", "row_block", "row_parts", "count", "links")
+"""The table: rows of a batch, of a part, parts of a batch, and for each of ``count`` links after
+the product where its buffers begin, and how many of its parts a row is."""
+
+NAME = "chain_u8"
+
+
+class Rows(NamedTuple):
+    """How a product is cut into blocks of whole rows."""
+
+    rows: int
+    row_block: int
+    row_parts: int
+    batches: int
+
+    @property
+    def total(self) -> int:
+        return self.batches * self.rows
+
+
+def rows_of(work: Work) -> Rows | None:
+    """The rows of a product whose parts are blocks of them, one after the other in memory."""
+    if not work.name.startswith("contract_"):
+        return None
+    head = dict(zip(contraction.FIELDS, work.table.tolist(), strict=False))
+    if head["column_parts"] != 1:
+        return None
+    rows, columns = head["rows"], head["columns"]
+    batches = work.parts // head["row_parts"]
+    begin, there = head["batches"], head["target_offsets"]
+    starts = work.table[begin + 2 : begin + 3 * batches : 3]
+    offsets = work.table[there : there + rows]
+    if not np.array_equal(starts, np.arange(batches) * rows * columns):
+        return None
+    if not np.array_equal(offsets, np.arange(rows) * columns):
+        return None
+    return Rows(rows, head["row_block"], head["row_parts"], batches)
+
+
+def reads_own_rows(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether each part of a kernel reads its own share of a buffer, in their order."""
+    share, rest = divmod(buffer.size, kernel.count)
+    if rest or kernel.window is not None:
+        return False
+    outer = [loop for loop in kernel.rows if loop is not kernel.vector] or list(kernel.rows)
+    sizes = [loop.size for loop in outer]
+    steps = {loop: share * math.prod(sizes[n + 1 :]) for n, loop in enumerate(outer)}
+    loads = [v for v in values_of(kernel.stages) if v.op == "load" and v.data is buffer]
+    for load in loads:
+        terms, offset = kernel.b.expand([(load.args[0], 1)])
+        if any([atom.op != "var" or step < 0 for atom, step in terms.items()]) or offset < 0:
+            return False
+        found = {atom.data: step for atom, step in terms.items()}
+        if any([found.pop(loop, 0) != step for loop, step in steps.items() if loop.size > 1]):
+            return False
+        if offset + sum([(loop.size - 1) * step for loop, step in found.items()]) >= share:
+            return False
+    return True
+
+
+def chain_table(rows: Rows, links: Sequence[tuple[int, int]]) -> np.ndarray:
+    """The table of a chain; a link is where its buffers begin, and how many parts a row is."""
+    numbers = {
+        "rows": rows.rows,
+        "row_block": rows.row_block,
+        "row_parts": rows.row_parts,
+        "count": len(links),
+    }
+    return table(FIELDS, numbers, {"links": np.ravel(links)})
+
+
+class Chain(NativeText):
+    """The text of the function: buffers are the table, the functions, and then those of each."""
+
+    def __init__(self) -> None:
+        super().__init__("u8")
+
+    def text(self) -> str:
+        numbers = self.buffer(0)
+        self.head = self.fields(numbers, FIELDS, 1)
+        self.own = self.let(f"add i64 {self.head['count']}, 2")  # where the product's begin
+        self.each("%begin", "%end", 1, [], lambda part, _: self.part(part))
+        return self.function(NAME)
+
+    def part(self, part: str) -> list[str]:
+        head = self.head
+        batch = self.let(f"udiv i64 {part}, {head['row_parts']}")
+        block = self.let(f"urem i64 {part}, {head['row_parts']}")
+        before = self.let(f"mul i64 {batch}, {head['rows']}")
+        first = self.let(f"mul i64 {block}, {head['row_block']}")
+        last = self.least(self.let(f"add i64 {first}, {head['row_block']}"), head["rows"])
+        begin, end = [self.let(f"add i64 {before}, {row}") for row in (first, last)]
+        after = self.let(f"add i64 {part}, 1")
+        self.run("1", self.own, part, after)
+        self.each("0", head["count"], 1, [], lambda n, _: self.link(n, begin, end))
+        return []
+
+    def link(self, number: str, begin: str, end: str) -> list[str]:
+        """One kernel over the rows of the part."""
+        pair = self.offset(self.head["links"], self.let(f"mul i64 {number}, 2"))
+        place, per = self.entry(pair, 0), self.entry(pair, 1)
+        parts = [self.let(f"mul i64 {row}, {per}") for row in (begin, end)]
+        self.run(self.let(f"add i64 {number}, 2"), place, *parts)
+        return []
+
+    def run(self, function: str, place: str, begin: str, end: str) -> None:
+        at = self.let(f"getelementptr ptr, ptr %buffers, i64 {function}")
+        called = self.let(f"load ptr, ptr {at}, align 8")
+        buffers = self.let(f"getelementptr ptr, ptr %buffers, i64 {place}")
+        self.write(f"call void {called}(ptr {buffers}, i64 {begin}, i64 {end})")

@@ -76,6 +76,8 @@ class Trace:
         self.grads_of: dict[int, Tensor] = {}  # gradient tensors that were there before, by id
         self.grads_read: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.grads_set: set[int] = set()
+        self.grads_dropped: list[Tensor] = []  # whose gradients are replaced before anything else
+        self.begun = False  # whether an op was run
         self.cut: set[int] = set()  # tensors whose history lies outside
         self.arguments: list[tuple[Capture, np.ndarray]] = []
         self.reached: set[int] = set()  # identities of tensors that optimizers hold
@@ -104,6 +106,7 @@ class Trace:
 
     def run(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The symbols of the results of ``op``, which is computed and added to the graph."""
+        self.begun = True
         if op.dynamic:
             raise TraceError(
                 f"{op.title or op.full_name} at {self.place()}: the shape of its result depends on "
@@ -398,6 +401,8 @@ class Trace:
 
     def set_gradient(self, t: Tensor) -> None:
         """``t._grad`` is about to be replaced: what it was before no longer matters."""
+        if not self.begun:
+            self.grads_dropped.append(t)
         self.touch(t)
         self.grads_set.add(id(t))
 

@@ -163,8 +163,9 @@ class Traced:
         result = function(*args, **kwargs)
         tensors, self.rebuild = leaves(result, guards.known)
         self.collect(tensors)
-        for change in [c for g in (guards, *trace.guards) for c in g.changes()]:
-            self.take(change, guards)
+        changes = [(change, each) for each in (guards, *trace.guards) for change in each.changes()]
+        for change, owner in changes:
+            self.take(change, owner)
         if trace.refusal is not None:
             raise trace.refusal
         if local.state.grad:
@@ -324,6 +325,10 @@ class Specialization:
         reached = trace.reached | guards.tensors()
         self.same = [(i, t) for i, t in enumerate(traced.arguments.tensors) if id(t) in reached]
         self.gradients = [(self.place(t), node is None) for t, node in trace.effects.gradients]
+        kept = {id(c.tensor) for c in self.captures if c.grad}
+        dropped = {id(t) for t in trace.grads_dropped} - kept
+        changed = [t for t, _ in trace.effects.gradients]
+        self.dropped = [self.place(t) for t in changed if id(t) in dropped]
         self.assigned = [functools.partial(operator.setitem, e, k) for e, k, _ in trace.assigned]
         self.changes = [
             (change.put, place) for change, place in zip(traced.changes, traced.hidden, strict=True)
@@ -432,6 +437,8 @@ class Specialization:
                 inputs = [t._array for t in tensors]
         if self.pure:
             return self.rebuild([wrap(a) for a in self.forward.run(inputs, captured)])
+        for place in self.dropped:  # as the function does first of all: their memory is free then
+            self.find(place, tensors)._grad = None
         if self.joint:
             call = Call(self, tensors, inputs, captured)
             found = Differentiable.apply(call, *call.wanted)

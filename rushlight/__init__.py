@@ -35,7 +35,6 @@ from rushlight.autograd import (
 from rushlight.autograd.modes import is_anomaly_enabled, is_inference_mode_enabled
 from rushlight.config import config
 from rushlight.device import device
-from rushlight.drawing import draw
 from rushlight.dtypes import (
     bfloat16,
     bool_,
@@ -137,8 +136,7 @@ _PACKAGES = (
     *("nn", "optim", "profiler", "serialization", "types", "utils", "vision"),
 )
 _COMPILER_FUNCTIONS = ("compile", "graph")
-_FILE_FUNCTIONS = ("load", "save")
-_PROFILER_FUNCTIONS = ("profile",)
+_FUNCTIONS = {"draw": "drawing", "load": "io", "profile": "profiler", "save": "io"}
 _NETWORK_FUNCTIONS = (
     *("_native_batch_norm_legit", "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout"),
     *("alpha_dropout_", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits"),
@@ -160,10 +158,8 @@ _NETWORK_FUNCTIONS = (
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name in _FILE_FUNCTIONS:
-        found = getattr(importlib.import_module(f"{__name__}.io"), name)
-    elif name in _PROFILER_FUNCTIONS:
-        found = getattr(importlib.import_module(f"{__name__}.profiler"), name)
+    if name in _FUNCTIONS:
+        found = getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
     elif name in _NETWORK_FUNCTIONS:
         functional = importlib.import_module(f"{__name__}.nn.functional")
         found = vars(_ops).get(name) or getattr(functional, name)
@@ -197,12 +193,7 @@ _sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {
-            *globals(), *_PACKAGES, *_COMPILER_FUNCTIONS, *_FILE_FUNCTIONS, *_NETWORK_FUNCTIONS,
-            *_PROFILER_FUNCTIONS,
-        }  # fmt: skip
-    )
+    return sorted({*globals(), *_PACKAGES, *_COMPILER_FUNCTIONS, *_FUNCTIONS, *_NETWORK_FUNCTIONS})
 
 
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})

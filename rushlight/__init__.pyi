@@ -88,6 +88,8 @@ from rushlight.interop import is_signed as is_signed
 from rushlight.interop import is_tensor as is_tensor
 from rushlight.interop import numel as numel
 from rushlight.interop import to_dlpack as to_dlpack
+from rushlight.io import load as load
+from rushlight.io import save as save
 from rushlight.layouts import OutOfMemoryError as OutOfMemoryError
 from rushlight.layouts import channels_last as channels_last
 from rushlight.layouts import channels_last_3d as channels_last_3d
@@ -104,6 +106,7 @@ from rushlight.literals import as_tensor as as_tensor
 from rushlight.literals import asarray as asarray
 from rushlight.literals import tensor as tensor
 from rushlight.printing import set_printoptions as set_printoptions
+from rushlight.profiler import profile as profile
 from rushlight.random import Generator as Generator
 from rushlight.random import Generator as _Generator
 from rushlight.random import default_generator as default_generator
@@ -742,8 +745,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """An affine map of the last dimension: y = x·Wᵀ + b."""
 def linspace(start: Tensor | builtins.complex, end: Tensor | builtins.complex, steps: builtins.int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """``steps`` numbers, evenly spaced, from ``start`` to ``end``, both included."""
-def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: builtins.bool | None = None, mmap: builtins.bool | None = None, **pickle_load_args: Any) -> Any:
-    """What a checkpoint holds: Rushlight's own, safetensors, ``.npy``/``.npz``, or PyTorch's."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The natural logarithm of each element."""
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1084,8 +1085,6 @@ def rsqrt_(input: Tensor) -> Tensor:
     """In-place version of :meth:`rsqrt`."""
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """The difference the other way round: ``other - alpha * input``."""
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: builtins.int = 2, _use_new_zipfile_serialization: builtins.bool = True) -> None:
-    """Saves tensors, numbers, text and containers of them, in full or not at all."""
 def scalar_tensor(s: Any, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | builtins.str | builtins.int | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
     """A 0-d tensor of the number ``s``, of the default dtype if none is given."""
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | builtins.float | None = None, *, value: builtins.float | None = None, reduce: builtins.str | None = None, out: Tensor | None = None) -> Tensor:

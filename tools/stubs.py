@@ -366,7 +366,9 @@ def package_stub() -> Stub:
                     stub.imports.add(f"from {node.module} import {alias.name} as {name}")
     own = dict(vars(rl))
     stub.imports |= {f"from rushlight import {name} as {name}" for name in own["_PACKAGES"]}
-    for name in (*own["_FILE_FUNCTIONS"], *own["_NETWORK_FUNCTIONS"]):
+    for name, module in own["_FUNCTIONS"].items():
+        stub.imports.add(f"from rushlight.{module} import {name} as {name}")
+    for name in own["_NETWORK_FUNCTIONS"]:
         own[name] = getattr(rl, name)  # loaded on demand
     for name, value in sorted(own.items()):
         if name in imported or name.startswith("_") or isinstance(value, ModuleType):

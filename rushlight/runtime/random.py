@@ -13,6 +13,7 @@ from rushlight.codegen.random import DRAWS, LENGTH, Draw, module
 from rushlight.generator import NativeDraw, Twister
 from rushlight.runtime import threads
 from rushlight.runtime.cache import object_code
+from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import load, target
 
 WORTH_WAKING = 16  # chunks that take longer than waking the workers does
@@ -67,6 +68,7 @@ class Function:
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
         self.library = load([object_code(module(draw))], threads.symbols())
+        put_aside()
         self.address = self.library.address(draw.name)
         numbers = [(f"n{i}", TYPES[kind]) for i, kind in enumerate(draw.numbers)]
         self.context = type("Context", (ctypes.Structure,), {"_fields_": [*FIELDS, *numbers]})

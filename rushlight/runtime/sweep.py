@@ -22,6 +22,7 @@ from rushlight.codegen.values import INDEX
 from rushlight.graph.attributes import SHORT
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.driver import STEP, driver
+from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.threads import pool
 
@@ -74,6 +75,7 @@ class Sweeper:
         self.order = [*used, -1]  # columns of a table: arrays, then numbers (-2) and errors (-1)
         text = module([function("sweep", kernel, target().vector_bytes)])
         self.library = load([object_code(text)])
+        put_aside()
         self.address = self.library.address("sweep")
 
     def kernel(self, calls: Calls, lanes: int, results: tuple[int | None, ...]) -> Kernel:

@@ -67,17 +67,19 @@ def shorthand(args: tuple[Any, ...]) -> Any:
     Calls that agree in it agree in the key of :func:`flatten`, which takes longer to make.
     """
     state = local.state
-    parts: list[Any] = [state.grad, state.inference, config.default_dtype]
+    key: tuple[Any, ...] = (state.grad, state.inference, config.default_dtype)
     for x in args:
-        if type(x) is not Tensor or has_attached(x):
+        if type(x) is not Tensor or (len(x.__dict__) > 1 and not is_bare(x)):
             return None
-        if x._hooks or x._accumulate_hooks:
-            return None
-        history, a = x._history, x._array
-        if history is not None and history is not LEAF:
-            return None
-        parts += (history, a.dtype, a.shape, a.strides)
-    return tuple(parts) if len(set(args)) == len(args) else None
+        a = x._array
+        key += (x._history, a.dtype, a.shape, a.strides)
+    return key if len(set(args)) == len(args) else None
+
+
+def is_bare(t: Tensor) -> bool:
+    """Whether a tensor is a leaf to which nothing is attached, not even a hook."""
+    leaf = t._history is None or t._history is LEAF
+    return leaf and not (has_attached(t) or t._hooks or t._accumulate_hooks)
 
 
 def visit(x: Any, found: Arguments, parts: list[Any], lifted: set[int]) -> None:

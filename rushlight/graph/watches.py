@@ -407,13 +407,6 @@ class Panel:
         )
         self.looks = [look for places, look in looks if places]
 
-    def unmoved(self) -> bool:
-        """Whether the same objects are in the same places; an empty cell raises ValueError."""
-        for look in self.looks:  # noqa: SIM110 - a generator takes longer than most looks
-            if not look():
-                return False
-        return True
-
     def same_attributes(self) -> bool:
         now = map(getattr, self.objects, self.names, repeat(MISSING))
         return all(map(is_, now, self.attributes))
@@ -433,9 +426,12 @@ class Panel:
     def hold(self) -> bool:
         """Whether nothing that matters has changed."""
         try:
-            if self.unmoved():
+            for look in self.looks:
+                if not look():
+                    break
+            else:
                 return True
-        except ValueError:
+        except ValueError:  # an empty cell
             pass
         if next(self.breaches(), None) is not None:
             return False

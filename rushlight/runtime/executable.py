@@ -233,7 +233,7 @@ class Binding:
 
     def begin(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
         """All arrays of a call; outputs are new ones."""
-        if not all(map(is_, captured, self.held)):
+        if captured and not all(map(is_, captured, self.held)):
             self.hold(captured)
         found = [*inputs, *self.ready]
         for i, array in enumerate(inputs):

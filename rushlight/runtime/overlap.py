@@ -37,8 +37,6 @@ class Memory:
 
     def fits(self, tensors: Sequence[Tensor], captured: Sequence[Any]) -> bool:
         """Whether what is captured has its types, and no memory is written to by two names."""
-        if not self.types and not self.own:
-            return True
         arrays, owners = self.last
         now = [captured[i] for i in self.steady]
         if not all(map(is_, arrays, now)):

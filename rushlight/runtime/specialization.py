@@ -344,6 +344,7 @@ class Specialization:
         self.holders = [NOBODY if m else t for m, (_, t) in zip(moves, self.sources, strict=True)]
         self.moving = [(i, *self.sources[i]) for i, m in enumerate(moves) if m]
         self.memory = self.memory_of(trace)
+        self.alone = not self.sources and not self.memory.own  # it knows its arguments only
         self.joint = bool(traced.gradients)
         effects = self.changes or written or self.gradients or self.assigned
         whole = self.returned == [("output", i) for i in range(self.count)]
@@ -412,6 +413,8 @@ class Specialization:
         for question, answer in self.decided:
             if question() != answer:
                 return None
+        if self.alone:
+            return []
         captured = self.captured(tensors)
         return captured if self.memory.fits(tensors, captured) else None
 
@@ -431,10 +434,13 @@ class Specialization:
 
     def run(self, tensors: Sequence[Tensor], captured: list[Any]) -> Any:
         """Calls the program, and does what the function would have done to the outside."""
-        inputs = [t._array for t in tensors]
-        if Symbol in map(type, inputs):  # another thread traces with one of them
-            with tracing:
-                inputs = [t._array for t in tensors]
+        inputs = []
+        for t in tensors:
+            array = t._array
+            if type(array) is Symbol:  # another thread traces with it
+                with tracing:
+                    array = t._array
+            inputs.append(array)
         if self.pure:
             return self.rebuild([wrap(a) for a in self.forward.run(inputs, captured)])
         for place in self.dropped:  # as the function does first of all: their memory is free then

@@ -6,31 +6,19 @@ Nothing in an entry is code but the object code, which only ``runtime.cache`` ha
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
-from pathlib import Path
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from rushlight.graph.attributes import DTYPES, literal, parse_literal
 from rushlight.graph.ir import Graph, show_graph
 from rushlight.ops.base import registry
-from rushlight.runtime.cache import key_of
+from rushlight.runtime.cache import fingerprint, key_of
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
 
 NAMES = {kind.numpy: name for name, kind in DTYPES.items()}
-LAYERS = ("graph", "passes", "codegen", "runtime", "ops", "kernels")
-
-
-@functools.cache
-def fingerprint() -> str:
-    """Changes whenever the source of the compiler does."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parent.parent
-    for layer in LAYERS:
-        for path in sorted((root / layer).rglob("*.py")):
-            state = path.stat()
-            digest.update(f"{path.name} {state.st_size} {state.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
 
 
 def key(graph: Graph, vector_bytes: int) -> str:
@@ -39,31 +27,36 @@ def key(graph: Graph, vector_bytes: int) -> str:
 
 
 def encode(program: Program, code: bytes) -> bytes:
-    """An entry: the length of the description, the description, the object code."""
+    """An entry: the length of the description, the description, constants, the object code."""
     description = {
         "slots": [[s.where, s.place, s.shape, NAMES[s.dtype]] for s in program.slots],
         "steps": [describe(step) for step in program.steps],
-        "constants": [literal(a) for a in program.constants],
+        "constants": [[a.shape, NAMES[a.dtype]] for a in program.constants],
         "functions": program.functions,
         "arena": program.arena,
     }
     text = json.dumps(description).encode()
-    return len(text).to_bytes(8, "little") + text + code
+    constants = [a.tobytes() for a in program.constants]
+    return b"".join([len(text).to_bytes(8, "little"), text, *constants, code])
 
 
 def decode(data: bytes) -> tuple[Program, bytes]:
     """The program and the object code of an entry."""
-    size = int.from_bytes(data[:8], "little")
-    description = json.loads(data[8 : 8 + size])
+    place = 8 + int.from_bytes(data[:8], "little")
+    description = json.loads(data[8:place])
     slots = [
         Slot(where, place, tuple(shape), DTYPES[kind].numpy)
         for where, place, shape, kind in description["slots"]
     ]
     steps = [restore(step) for step in description["steps"]]
-    constants = [parse_literal(text) for text in description["constants"]]
+    constants = []
+    for shape, kind in description["constants"]:
+        array = np.frombuffer(data, DTYPES[kind].numpy, prod(shape), place)
+        constants.append(array.reshape(shape).copy())  # which is aligned
+        place += array.nbytes
     functions = [(name, shared) for name, shared in description["functions"]]
     arena = description["arena"]
-    return Program(slots, steps, {}, constants, functions, arena), data[8 + size :]
+    return Program(slots, steps, {}, constants, functions, arena), data[place:]
 
 
 def describe(step: Any) -> list[Any]:
@@ -88,13 +81,18 @@ def restore(entry: list[Any]) -> Any:
         return CopyStep(*parts)
     name, attrs, operands, results, generator, origin = parts
     seen = tuple([None if o is None else operand(*o) for o in operands])
-    values = parse_literal(attrs)
-    return CallStep(registry[name], values, seen, tuple(results), generator, origin)
+    return CallStep(registry[name], attributes(attrs), seen, tuple(results), generator, origin)
 
 
 def operand(slot: int, views: list[Any]) -> Operand:
-    return Operand(slot, tuple([(registry[name], parse_literal(attrs)) for name, attrs in views]))
+    return Operand(slot, tuple([(registry[name], attributes(attrs)) for name, attrs in views]))
 
 
 def record(attrs: Any) -> str:
     return literal(dict(attrs))
+
+
+@functools.lru_cache(maxsize=1024)
+def attributes(text: str) -> Any:
+    """The attributes that were recorded as ``text``, which layers of one kind have in common."""
+    return parse_literal(text)

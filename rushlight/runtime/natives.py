@@ -7,7 +7,7 @@ import functools
 from rushlight.codegen.llvm import module
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.shared import text_of
-from rushlight.runtime.cache import object_code
+from rushlight.runtime.cache import lazy_code
 from rushlight.runtime.jit import Library, load, target
 
 
@@ -20,7 +20,7 @@ def registers() -> Registers:
 @functools.cache
 def library(name: str, available: Registers) -> Library:
     """The compiled function of that name, alone in its library."""
-    return load([object_code(module([text_of(name, available)]))])
+    return load([lazy_code(lambda: module([text_of(name, available)]), name, available)])
 
 
 def address(name: str) -> int:

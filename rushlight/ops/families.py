@@ -314,7 +314,7 @@ class Binary(Elementwise, abstract=True):
         def binary(a: Any, b: Any) -> Any:
             kind = type(b)
             try:
-                if kind is float or kind is int:
+                if kind is not Tensor and (kind is float or kind is int):
                     x = a._array
                     kind = x.dtype
                     if kind is not FLOAT32 and kind is not FLOAT64:

@@ -29,7 +29,10 @@ from tests.data_loading.samples import (
 )
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="signals"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # on a machine of one core
+]
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +154,7 @@ def test_no_process_outlives_the_main_program(how: str, tmp_path: Any) -> None:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
     program = subprocess.Popen(
-        [sys.executable, str(script), how],
+        [sys.executable, "-W", "ignore", str(script), how],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

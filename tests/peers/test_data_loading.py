@@ -16,6 +16,7 @@ import rushlight.utils.data
 
 torch = pytest.importorskip("torch")
 ours, theirs = rl.utils.data, torch.utils.data
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on few cores
 
 Make = Callable[[ModuleType, ModuleType], list[Any]]
 Point = namedtuple("Point", "x y")
@@ -141,7 +142,6 @@ def test_workers(make: Make) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("batch_size", [None, 1, 3])
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_streams(workers: int, batch_size: int | None) -> None:
     def make(lib: ModuleType, data: ModuleType) -> list[Any]:
         class Uneven(data.IterableDataset):

@@ -419,7 +419,14 @@ class Reach:
             self.see_all(watch, 0)
 
     def visit_ours(self, own: dict[str, Any], path: str, cls: type) -> None:
-        """An optimizer, a generator …: what it holds, it accounts for itself."""
+        """An optimizer, a generator …: what it holds, it accounts for itself.
+
+        But if the function sets the numbers of an optimizer, no later call would do that.
+        """
+        for i, group in enumerate(own.get("param_groups", ())):
+            names = set(group) if isinstance(group, dict) else set()
+            place = f"{path}.param_groups[{i}]"
+            self.others.append(Selection(group, place, names, lambda name: False))
         if HOOKS[0] in own:
             self.visit_hooks(own, path, self.others)
         if whose_class(cls) is Whose.USER:

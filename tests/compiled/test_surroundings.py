@@ -401,3 +401,25 @@ def test_strides_of_what_is_captured() -> None:
     assert compiled(ONE).item() == 8
     w.data = rl.ones(4, 2)
     assert compiled(ONE).item() == 2
+
+
+def test_rates_that_are_set_inside() -> None:
+    found = []
+    for compiled in (False, True):
+        w = rl.ones(1, requires_grad=True)
+        optimizer = rl.optim.SGD([w], lr=1.0)
+
+        def step(x, rate, w=w, optimizer=optimizer):
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.zero_grad()
+            (x * w).sum().backward()
+            optimizer.step()
+
+        run = rl.compile(step) if compiled else step
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for rate in (0.5, 0.25, 0.5, 0.125):
+                run(ONE, rate)
+        found.append(w.item())
+    assert found[0] == found[1]
+    assert "param_groups[0].lr was 1.0, is 0.5) at " in str(caught[0].message)

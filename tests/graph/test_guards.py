@@ -564,8 +564,10 @@ def test_what_is_ours_accounts_for_itself():
 
     guards = Guards(step)
     step(rl.ones(2, 3))
-    optimizer.param_groups[0]["lr"] = 0.2
     intact(guards)
+    optimizer.param_groups[0]["lr"] = 0.2
+    unmoved(guards)
+    assert [str(c) for c in guards.changes()] == ["optimizer.param_groups[0].lr was 0.1, is 0.2"]
 
     class Own(rl.optim.SGD):
         rate = 1

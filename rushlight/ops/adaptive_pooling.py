@@ -20,7 +20,7 @@ from rushlight.kernels.resampling import Map
 from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.interpolation import resample
-from rushlight.ops.pooling import need_dtype, not_ints, plane_put, with_indices
+from rushlight.ops.pooling import last_dims, need_dtype, not_ints, plane_put, with_indices
 from rushlight.ops.reduce import in_float32
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.windowing import first_largest
@@ -101,7 +101,7 @@ def adaptive_average(rank: int, input: Any, output_size: Any) -> Tensor:
         sides = zip(plane, sizes, strict=True)
         maps = [Map("area", n, count, n / (count or 1)) for n, count in sides]
         return resample(x, tuple(maps), False)
-    attrs = {"windows": windows, "padded": True, "divisor": None}
+    attrs = {"windows": windows, "padded": True, "divisor": None, "dims": last_dims(rank)}
     return registry[f"nn.functional.avg_pool{rank}d"].apply((x,), attrs)
 
 
@@ -196,17 +196,17 @@ class LargestApart(Op):
         return x
 
     def at(self, b, i, x, *, sizes, return_indices):
-        lead, plane = i[: len(i) - len(sizes)], x.shape[x.ndim - len(sizes) :]
+        dims, plane = last_dims(len(sizes)), x.shape[x.ndim - len(sizes) :]
         longest = [apart(n, count).shape[1] for n, count in zip(plane, sizes, strict=True)]
 
         def position(*ks: Any) -> list[Any]:
-            sides = zip(i[len(lead) :], ks, plane, sizes, strict=True)
+            sides = zip(i[-len(sizes) :], ks, plane, sizes, strict=True)
             return [
                 b.min((b.position(o) * n) // count + k, -((-(b.position(o) + 1) * n) // count) - 1)
                 for o, k, n, count in sides
             ]
 
-        best, place = first_largest(b, lead, x, longest, plane, position)
+        best, place = first_largest(b, i, x, longest, plane, dims, position)
         return (best, place) if return_indices else best
 
     def folded(self, attrs, *shapes):
@@ -237,7 +237,8 @@ def adaptive_largest(rank: int, input: Any, output_size: Any, return_indices: bo
     if windows is None:
         return largest_apart(x, sizes, return_indices)
     pool = registry[f"nn.functional.max_pool{rank}d"]
-    return pool.apply((x,), {"windows": windows, "return_indices": return_indices})
+    attrs = {"windows": windows, "return_indices": return_indices, "dims": last_dims(rank)}
+    return pool.apply((x,), attrs)
 
 
 def largest_samples(rank: int) -> list[S]:

@@ -12,7 +12,15 @@ from rushlight.kernels import pooling as kernels
 from rushlight.kernels.pooling import Windows
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elements import wide
-from rushlight.ops.pooling import Sizes, need_dtype, per_dimension, pool_errors, windows_of
+from rushlight.ops.pooling import (
+    Sizes,
+    along,
+    last_dims,
+    need_dtype,
+    per_dimension,
+    pool_errors,
+    windows_of,
+)
 from rushlight.ops.reduce import in_float32, need_bool
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.windowing import shared, window_spread, window_sum
@@ -27,16 +35,17 @@ class SpreadAverage(Op):
     def check(self, input: Tensor, **attrs: Any) -> Any:
         return (input,), attrs
 
+    @along
     @in_float32
-    def eager(self, y, *, windows, padded, divisor):
+    def eager(self, y, *, windows, padded, divisor, dims):
         return kernels.spread(shares(y, windows, padded, divisor), windows)
 
-    def at(self, b, i, y, *, windows, padded, divisor):
+    def at(self, b, i, y, *, windows, padded, divisor, dims):
         def share(index: Any, _: Any) -> Any:
-            own = index[len(index) - len(windows) :]
+            own = [index[d] for d in dims]
             return shared(b, wide(y[index]), own, windows, padded, divisor)
 
-        return window_spread(b, i, windows, share)
+        return window_spread(b, i, windows, dims, share)
 
     def folded(self, attrs, *shapes):
         return ()
@@ -82,15 +91,17 @@ class AvgPool(Op, abstract=True):
         if divisor == 0:
             raise RuntimeError(f"{name}(): divisor must be not zero")
         padded = need_bool("count_include_pad", count_include_pad)
-        return (x,), {"windows": windows, "padded": padded, "divisor": divisor}
+        dims = last_dims(self.rank)
+        return (x,), {"windows": windows, "padded": padded, "divisor": divisor, "dims": dims}
 
+    @along
     @in_float32
-    def eager(self, x, *, windows, padded, divisor):
+    def eager(self, x, *, windows, padded, divisor, dims):
         return shares(kernels.fold(np.add, x, windows, 0), windows, padded, divisor)
 
-    def at(self, b, i, x, *, windows, padded, divisor):
-        own = i[len(i) - len(windows) :]
-        return shared(b, window_sum(b, i, x, windows), own, windows, padded, divisor)
+    def at(self, b, i, x, *, windows, padded, divisor, dims):
+        own = [i[d] for d in dims]
+        return shared(b, window_sum(b, i, x, windows, dims), own, windows, padded, divisor)
 
     def folded(self, attrs, *shapes):
         return ()

@@ -68,7 +68,7 @@ class Col2Im(Op):
             row = flat((i[1], *ks), (columns.shape[1] // prod(kernel), *kernel))
             return wide(columns[i[0], row, flat(index[2:], count)])
 
-        return window_spread(b, i, windows, term)
+        return window_spread(b, i, windows, (2, 3), term)
 
     def folded(self, attrs, *shapes):
         return ()

@@ -14,7 +14,14 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels.pooling import Window
 from rushlight.ops.base import composite, need_tensor, ops, registry
-from rushlight.ops.pooling import Sizes, need_dtype, need_planes, per_dimension, with_indices
+from rushlight.ops.pooling import (
+    Sizes,
+    last_dims,
+    need_dtype,
+    need_planes,
+    per_dimension,
+    with_indices,
+)
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, wrap
 
@@ -60,7 +67,8 @@ def fractional(
         x = x.gather(dim, wrap(np.broadcast_to(index, shape)))
     windows = tuple([Window(c * k, c, k, k) for c, k in zip(counts, size, strict=True)])
     pool = registry[f"nn.functional.max_pool{rank}d"]
-    y = pool.apply((x,), {"windows": windows, "return_indices": return_indices})
+    attrs = {"windows": windows, "return_indices": return_indices, "dims": last_dims(rank)}
+    y = pool.apply((x,), attrs)
     return (y[0], wrap(places(y[1]._array, elements, plane))) if return_indices else y
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -15,10 +15,10 @@ from rushlight.kernels import pooling as kernels
 from rushlight.kernels.indices import first_outside
 from rushlight.kernels.pooling import Window, Windows
 from rushlight.ops.base import Op, all_parameters, composite, need_tensor, registry
-from rushlight.ops.elements import Refusal, same, unflat, wide
+from rushlight.ops.elements import Refusal, flat, same, unflat, wide
 from rushlight.ops.reduce import in_float32, need_bool
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.windowing import largest_in_window
+from rushlight.ops.windowing import largest_in_window, window_spread
 from rushlight.tensor import Tensor
 
 Sizes = int | Sequence[int]
@@ -218,6 +218,75 @@ plane_put = registry["plane_put"].call
 plane_pick = registry["plane_pick"].call
 
 
+def along(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of windows over the last dimensions, for windows over any ``dims``."""
+
+    @functools.wraps(kernel)
+    def moved(self: Op, *arrays: np.ndarray, dims: tuple[int, ...], **attrs: Any) -> Any:
+        last = last_dims(len(dims))
+        if dims == last:
+            return kernel(self, *arrays, dims=dims, **attrs)
+        y = kernel(self, *[np.moveaxis(x, dims, last) for x in arrays], dims=last, **attrs)
+        if isinstance(y, tuple):
+            return tuple([np.moveaxis(part, last, dims) for part in y])
+        return np.moveaxis(y, last, dims)
+
+    return moved
+
+
+@functools.cache
+def last_dims(rank: int) -> tuple[int, ...]:
+    """The dimensions that windows slide over; in graphs they may be others."""
+    return tuple(range(-rank, 0))
+
+
+class SpreadLargest(Op):
+    """Each element where the largest of its window was, zeros elsewhere: the slope of max pooling.
+
+    A program looks at the few windows that hold an element, instead of writing to one after the
+    other.
+    """
+
+    function = method = False
+    differentiable = (0,)
+
+    def check(self, input: Tensor, index: Tensor, windows: Windows, dims: tuple[int, ...]) -> Any:
+        return (input, index), {"windows": windows, "dims": dims}
+
+    @along
+    def eager(self, y, index, *, windows, dims):
+        plane = tuple([w.length for w in windows])
+        if kernels.hollow(windows) is not None:
+            size = math.prod(plane)
+            y, index = np.where(index < size, y, 0), np.minimum(index, size - 1)
+        wider = y.astype(np.float32) if y.dtype in dtypes.HALF else y
+        x = kernels.put(wider, index, plane, all([w.is_disjoint for w in windows]))
+        return x.astype(y.dtype, copy=False)
+
+    def at(self, b, i, y, index, *, windows, dims):
+        place = b.position(flat([i[d] for d in dims], [w.length for w in windows]))
+
+        def share(there: Any, _: Any) -> Any:
+            element = wide(y[there])
+            return b.where(b.position(index[there]).eq(place), element, 0)
+
+        return window_spread(b, i, windows, dims, share)
+
+    def folded(self, attrs, *shapes):
+        return ()
+
+    def vjp(self, g, _x, _y, index, *, windows, dims):
+        # Second derivatives are taken of what users wrote: windows over the last dimensions.
+        size = math.prod([w.length for w in windows])
+        if kernels.hollow(windows) is None:
+            return plane_pick(g, index, len(windows)), None
+        found = plane_pick(g, index.clamp(max=size - 1), len(windows))
+        return found.masked_fill(index >= size, 0), None
+
+
+spread_largest = registry["spread_largest"].call
+
+
 @functools.cache
 def least(kind: np.dtype) -> Any:
     """What no element is smaller than."""
@@ -267,28 +336,34 @@ class MaxPool(Op, abstract=True):
         windows = windows_of(name, self.rank, x, kernel_size, stride, padding, dilation, ceil_mode)
         if self.rank == 1 and not return_indices:
             need_dtype("max_pool1d_impl", x, "f")
-        return (x,), {"windows": windows, "return_indices": return_indices}
+        dims = last_dims(self.rank)
+        return (x,), {"windows": windows, "return_indices": return_indices, "dims": dims}
 
+    @along
     @in_float32
-    def eager(self, x, *, windows, return_indices):
+    def eager(self, x, *, windows, return_indices, dims):
         if return_indices:
             return kernels.largest(x, windows, least(x.dtype))
         return kernels.fold(np.maximum, x, windows, least(x.dtype))
 
-    def at(self, b, i, x, *, windows, return_indices):
-        best, place = largest_in_window(b, i, x, windows)
+    def decompose(self, x, *, windows, return_indices, dims):
+        if return_indices:
+            return NotImplemented
+        return self.largest(x, windows, dims)[0]  # the same node as that of the slope
+
+    def at(self, b, i, x, *, windows, return_indices, dims):
+        best, place = largest_in_window(b, i, x, windows, dims)
         return (best, place) if return_indices else best
 
     def folded(self, attrs, *shapes):
         return ()
 
-    def vjp(self, g, _y, x, *, windows, return_indices):
-        _, index = self.apply((x,), {"windows": windows, "return_indices": True})
-        plane = tuple([w.length for w in windows])
-        if kernels.hollow(windows) is not None:
-            size = math.prod(plane)
-            g, index = g.masked_fill(index >= size, 0), index.clamp(max=size - 1)
-        return plane_put(g, index, plane, all([w.is_disjoint for w in windows]))
+    def vjp(self, g, _y, x, *, windows, return_indices, dims):
+        return spread_largest(g, self.largest(x, windows, dims)[1], windows, dims)
+
+    def largest(self, x: Tensor, windows: Windows, dims: tuple[int, ...]) -> Any:
+        """The largest elements and their places."""
+        return self.apply((x,), {"windows": windows, "return_indices": True, "dims": dims})
 
 
 class MaxPool1D(MaxPool):

@@ -1,58 +1,62 @@
-"""Rules of code generation for windows that slide over the last dimensions."""
+"""Rules of code generation for windows that slide over some dimensions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight.kernels.pooling import Window, Windows, holdings, hollow
-from rushlight.ops.elements import Index, among, chosen, flat, wide
+from rushlight.ops.elements import Index, among, chosen, flat, replaced, wide
 
 _INT64 = np.dtype(np.int64)
 
 
-def places(b: Any, i: Index, windows: Windows, ks: Index) -> list[Any]:
-    """Where in its plane position ``ks`` of the window of result ``i`` is; perhaps outside."""
-    own = i[len(i) - len(windows) :]
+def places(b: Any, own: Index, windows: Windows, ks: Index) -> list[Any]:
+    """Where in its plane position ``ks`` of the window of result ``own`` is; perhaps outside."""
     return [
         b.position(o * w.stride + k * w.dilation - w.padding)
         for o, k, w in zip(own, ks, windows, strict=True)
     ]
 
 
-def window_sum(b: Any, i: Index, x: Any, windows: Windows) -> Any:
+def window_sum(b: Any, i: Index, x: Any, windows: Windows, dims: Sequence[int]) -> Any:
     """The sum of the elements of the window of result ``i``."""
+    own = [i[d] for d in dims]
 
     def term(*ks: Any) -> Any:
-        there = places(b, i, windows, ks)
+        there = places(b, own, windows, ks)
         sides = zip(there, windows, strict=True)
         holds = [c for j, w in sides for c in (j >= 0, j < w.length)]
-        index = (*i[: len(i) - len(windows)], *there)
+        index = replaced(i, dims, there)
         return chosen(b, holds, x, index, lambda: b.constant(0, x.kind), wide)
 
     return b.sum([w.size for w in windows], term)
 
 
-def window_spread(b: Any, i: Index, windows: Windows, share: Callable[..., Any]) -> Any:
+def window_spread(
+    b: Any, i: Index, windows: Windows, dims: Sequence[int], share: Callable[..., Any]
+) -> Any:
     """The sum of ``share(index, ks)`` over results that hold element ``i``, at position ``ks``."""
-    lead = len(i) - len(windows)
+    own = [b.position(i[d]) for d in dims]
 
-    def term(*ks: Any) -> Any:
+    def term(*ts: Any) -> Any:
         conditions: list[Any] = []
-        there: list[Any] = []
-        for j, k, w in zip(i[lead:], ks, windows, strict=True):
-            offset = b.position(j + w.padding - k * w.dilation)
-            result = offset // w.stride
-            conditions += [(offset % w.stride).eq(0), result >= 0, result < w.outputs]
+        there, ks = [], []
+        for j, t, w in zip(own, ts, windows, strict=True):
+            result = (j + w.padding) // w.stride - t
+            offset = b.position((j + w.padding) % w.stride + t * w.stride)
+            conditions += [result >= 0, result < w.outputs, offset <= (w.size - 1) * w.dilation]
+            conditions.append((offset % w.dilation).eq(0))
             there.append(result)
+            ks.append(offset // w.dilation)
         holds = among(b, conditions)
         safe = [b.within(holds, result) for result in there]
-        value = share((*i[:lead], *safe), ks)
-        return b.where(holds, value, 0)
+        return b.where(holds, share(replaced(i, dims, safe), ks), 0)
 
-    return b.sum([w.size for w in windows], term)
+    return b.sum([w.reach + 1 for w in windows], term)
 
 
 def held(b: Any, own: Index, windows: Windows, padded: bool) -> Any:
@@ -80,27 +84,29 @@ def shared(b: Any, x: Any, own: Index, windows: Windows, padded: bool, divisor: 
     return x / count if x.is_float else b.binary("idiv", x, count)
 
 
-def largest_in_window(b: Any, i: Index, x: Any, windows: Windows) -> tuple[Any, Any]:
+def largest_in_window(
+    b: Any, i: Index, x: Any, windows: Windows, dims: Sequence[int]
+) -> tuple[Any, Any]:
     """The largest element of the window of result ``i``, and its place in the plane.
 
     What a window holds of the padding is taken to be its nearest element inside, so that nothing
     that is not there can be found. Of equal elements the first counts, of NaN the last.
     """
-    lead = len(i) - len(windows)
-    sides = [sides_of(b, o, w) for o, w in zip(i[lead:], windows, strict=True)]
+    own = [i[d] for d in dims]
+    sides = [sides_of(b, o, w) for o, w in zip(own, windows, strict=True)]
 
     def position(*ks: Any) -> list[Any]:
-        there = places(b, i, windows, ks)
+        there = places(b, own, windows, ks)
         return [
             j if ends is None else b.max(b.min(b.max(j, ends[0]), ends[1]), 0)
             for j, ends in zip(there, sides, strict=True)
         ]
 
     sizes, plane = [w.size for w in windows], [w.length for w in windows]
-    best, place = first_largest(b, i[:lead], x, sizes, plane, position)
+    best, place = first_largest(b, i, x, sizes, plane, dims, position)
     if hollow(windows) is None:
         return best, place
-    firsts = [first_inside(b, o, w) for o, w in zip(i[lead:], windows, strict=True)]
+    firsts = [first_inside(b, o, w) for o, w in zip(own, windows, strict=True)]
     holds = among(b, [j < n for j, n in zip(firsts, plane, strict=True)])
     outside = b.position(flat(firsts, plane))
     least = (
@@ -124,14 +130,22 @@ def sides_of(b: Any, o: Any, w: Window) -> tuple[Any, Any] | None:
 
 
 def first_largest(
-    b: Any, lead: Index, x: Any, sizes: Sequence[int], plane: Sequence[int], position: Any
+    b: Any,
+    i: Index,
+    x: Any,
+    sizes: Sequence[int],
+    plane: Sequence[int],
+    dims: Sequence[int],
+    position: Callable[..., list[Any]],
 ) -> tuple[Any, Any]:
     """The largest of the elements at ``position(*ks)`` of a plane, and its place there."""
 
     def element(*ks: Any) -> tuple[Any, Any]:
         there = position(*ks)
-        return wide(x[[*lead, *there]]), b.position(flat(there, plane))
+        place = b.position(flat(there, plane))
+        return wide(x[replaced(i, dims, there)]), place.cast("i32") if short else place
 
+    short = math.prod(plane) < 1 << 31  # half as many vectors
     best = b.fold("max", sizes, lambda *ks: element(*ks)[0])
     place = b.fold("argmax", sizes, element)
     if best.kind not in ("f32", "f64"):

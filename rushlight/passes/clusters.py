@@ -163,6 +163,8 @@ class Cluster:
             dims = folded_dims(node)
             if dims:
                 return self.fit_fold(node, known, dims)
+            if dims is not None and self.fold_axes is not None:
+                return None  # windows would be gone through once for each fold
             if types(node)[0].size == 1 and weight(node) and total(self.full) > 1:
                 return None
             if effort > LIGHT_WORK and (len(known) > 1 or self.repeats(node, known[0])):

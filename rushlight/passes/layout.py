@@ -13,12 +13,16 @@ from typing import Any
 
 from rushlight.graph.ir import ITEM, Node, TensorType
 from rushlight.graph.rewrite import EXPAND, VIEW, Rewriter
-from rushlight.ops import channels_last
+from rushlight.ops import average_pooling, channels_last, pooling
 from rushlight.ops.base import Op, registry
 
 PERMUTE = registry["permute"]
 FOLDS = frozenset(
     [registry[name] for name in ("sum", "mean", "amax", "amin", "var", "std", "var_mean")]
+)
+POOLS = frozenset(
+    [op for op in registry.values() if isinstance(op, (pooling.MaxPool, average_pooling.AvgPool))]
+    + [registry["spread_largest"], registry["spread_average"]]
 )
 PAD, CAT, STORED = registry["constant_pad_nd"], registry["cat"], channels_last.STORED
 SMALL = 8  # an operand of so many times fewer elements may be transposed instead
@@ -29,17 +33,25 @@ def sink(node: Node, rewriter: Rewriter) -> Node | None:
     op = node.op
     if op is ITEM:
         return item(node, rewriter)
-    if not isinstance(op, Op) or not any([n is not None and n.op is PERMUTE for n in node.inputs]):
+    if not isinstance(op, Op) or not any([is_permuted(n) for n in node.inputs]):
         return None
-    if op in FOLDS:
-        return folded(node, rewriter)
     if isinstance(node.type, tuple):
-        return None
+        return None  # its items are looked at
+    if op in FOLDS:
+        return permuted(*fold_below(node, rewriter), rewriter)
+    if op in POOLS:
+        if not is_permuted(node.inputs[-1]):
+            return None
+        return permuted(*pool_below(node, rewriter), rewriter)
     if op.emit is not None or op is STORED:
         return elementwise(node, rewriter)
     if op is PAD:
         return padded(node, rewriter)
     return joined(node, rewriter) if op is CAT else None
+
+
+def is_permuted(node: Node | None) -> bool:
+    return node is not None and node.op is PERMUTE
 
 
 def order_of(node: Node) -> tuple[int, ...]:
@@ -76,7 +88,7 @@ def elementwise(node: Node, rewriter: Rewriter) -> Node | None:
         if n is None or not n.type.shape:
             inputs.append(n)
         elif n.op is PERMUTE and len(n.type.shape) == rank and order_of(n) == order:
-            inputs.append(n.inputs[0])
+            inputs.append(unmoved(n, order, rewriter))
         elif n.type.size * SMALL <= size or n.op is EXPAND:
             shape = (1,) * (rank - len(n.type.shape)) + n.type.shape
             full = n if shape == n.type.shape else rewriter.make(VIEW, (n,), {"shape": shape})
@@ -107,21 +119,40 @@ def fold_below(node: Node, rewriter: Rewriter) -> tuple[Node, tuple[int, ...]]:
     return fold, result
 
 
-def folded(node: Node, rewriter: Rewriter) -> Node | None:
-    if isinstance(node.type, tuple):
-        return None  # its items are looked at
-    return permuted(*fold_below(node, rewriter), rewriter)
+def pool_below(node: Node, rewriter: Rewriter) -> tuple[Node, tuple[int, ...]]:
+    """Windows that slide below the permutation of the last operand, and the order of the result."""
+    last = node.inputs[-1]
+    assert last is not None
+    order = order_of(last)
+    inputs = tuple([n and unmoved(n, order, rewriter) for n in node.inputs])
+    dims = tuple([order[d] for d in node.attrs["dims"]])
+    types = node.type if isinstance(node.type, tuple) else (node.type,)
+    kinds = tuple([TensorType(below(t.shape, order), t.dtype) for t in types])
+    kind: Any = kinds if isinstance(node.type, tuple) else kinds[0]
+    return rewriter.make(node.op, inputs, {**node.attrs, "dims": dims}, kind, node.source), order
+
+
+def unmoved(x: Node, order: tuple[int, ...], rewriter: Rewriter) -> Node:
+    """The node whose permutation to ``order`` is ``x``."""
+    if x.op is PERMUTE and order_of(x) == order:
+        (inner,) = x.inputs
+        assert inner is not None
+        return inner
+    return permuted(x, inverse(order), rewriter)
+
+
+BELOW = {**dict.fromkeys(FOLDS, fold_below), **dict.fromkeys(POOLS, pool_below)}
 
 
 def item(node: Node, rewriter: Rewriter) -> Node | None:
-    """An item of a fold with several results."""
+    """An item of a fold or pool with several results."""
     (maker,) = node.inputs
     assert maker is not None
-    if maker.op not in FOLDS or maker.inputs[0] is None or maker.inputs[0].op is not PERMUTE:
+    if maker.op not in BELOW or not is_permuted(maker.inputs[-1]):
         return None
-    fold, order = fold_below(maker, rewriter)
-    kind: Any = fold.type
-    part = rewriter.make(ITEM, (fold,), node.attrs, kind[node.attrs["index"]], node.source)
+    inner, order = BELOW[maker.op](maker, rewriter)
+    kind: Any = inner.type
+    part = rewriter.make(ITEM, (inner,), node.attrs, kind[node.attrs["index"]], node.source)
     return permuted(part, order, rewriter)
 
 

@@ -101,7 +101,7 @@ class Guards:
         reach.explore()
         self.modules = Panel(reach.modules)
         self.others = Panel(reach.others)
-        self.asks_types = reach.asks_types  # whether code may call ``type``
+        self.asks_types = reach.asks_types  # the code that may call ``type``
         self.asks_world = reach.asks_world  # or look at clocks, files and the like
         self.known = reach.seen  # what was there before the trace, by identity
         self.codes = reach.codes  # of the user's functions
@@ -173,7 +173,8 @@ class Reach:
         self.named: list[tuple[Watch, int]] = []  # of which only some attributes matter
         self.codes: list[types.CodeType] = []
         self.caches: list[Any] = []  # functions that remember their results
-        self.reflects = self.asks_types = self.asks_world = False
+        self.reflects = self.asks_world = False
+        self.asks_types: str | None = None
         self.left, self.spare = LEAVES, DOUBTFUL
 
     def matters(self, name: Any) -> bool:
@@ -339,7 +340,9 @@ class Reach:
         if not depth:
             self.codes.append(function.__code__)
             self.reflects |= not REFLECTIVE.isdisjoint(found.globals | found.attributes)
-        self.asks_types |= "type" in found.globals
+        if "type" in found.globals and self.asks_types is None:
+            code = function.__code__
+            self.asks_types = f"{code.co_filename}:{code.co_firstlineno} (type)"
         for name in found.imports & sys.modules.keys():
             self.see(sys.modules[name], name, depth)
         there = {name: space[name] for name in found.globals & space.keys()}

@@ -38,8 +38,8 @@ CLOCKS = (
 FILES = ("open", "stat", "lstat", "listdir", "scandir", "getcwd", "readlink", "access")
 
 SENSES: dict[Any, str] = {
-    **{getattr(time, name): "a clock" for name in CLOCKS},
-    **{getattr(os, name): "a file" for name in FILES},
+    **{getattr(time, name): "a clock" for name in CLOCKS if name in vars(time)},
+    **{getattr(os, name): "a file" for name in FILES if name in vars(os)},
     io.open: "a file",
     os.urandom: "random numbers of the system",
     builtins.input: "what a person types",

@@ -151,7 +151,8 @@ class Traced:
         """Runs the function on symbols; then, if its result has a history, backward."""
         trace = self.trace
         count = len(cell.values)
-        fixed = fixed or guards.asks_types
+        if guards.asks_types is not None:  # which sees that they are no true floats
+            trace.numbers.settled, fixed = guards.asks_types, True
         numbers = [trace.host(functools.partial(cell.read, i)) for i in range(count)]
         hosts = iter([n.kind(float(n)) for n in numbers] if fixed else numbers)
         for t in self.arguments.tensors:

@@ -161,3 +161,17 @@ def test_the_same_arithmetic_is_one_number() -> None:
     double = host * 2
     current[0] = 3.0
     assert float(double) == 6.0
+
+
+def test_who_asks_for_types_is_named() -> None:
+    def scaled(x, s):
+        return x * 2 if type(s) is float else x
+
+    compiled = rl.compile(scaled)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i in range(40):
+            assert compiled(rl.ones(1), i + 0.25).item() == 2
+    assert len(caught) == 1
+    line = scaled.__code__.co_firstlineno
+    assert f"needed as a number of Python's at {__file__}:{line} (type)" in str(caught[0].message)

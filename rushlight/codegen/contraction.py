@@ -7,42 +7,64 @@ serves all products, convolutions and gradients of a kind, whatever their shapes
 
 from __future__ import annotations
 
-from rushlight.codegen.microkernel import Flavour, Registers, Tile
+from typing import NamedTuple
+
+from rushlight.codegen.microkernel import Registers, Tile
 from rushlight.codegen.native import NativeText
 
 FIELDS = (
-    "row_parts", "column_parts", "rows", "row_block", "columns", "panels", "panel_block",
-    "block_count", "a_step", "b_step", "b_panel", "accumulate", "batches", "blocks", "row_offsets",
-    "target_offsets", "taps",
+    "sum_parts", "row_parts", "column_parts", "rows", "row_block", "columns", "panels",
+    "panel_block", "block_count", "sum_blocks", "sum_size", "a_step", "b_step", "b_panel",
+    "direct", "accumulate", "batches", "blocks", "row_offsets", "target_offsets", "taps",
 )  # fmt: skip
 """The head of the table; the last ones say where its lists begin."""
 
-Common = tuple[str, ...]  # what all tiles of a panel are called with
 VECTORS = 2  # registers of a panel's row
 
 
-def tile_rows(registers: Registers) -> tuple[int, ...]:
-    """The heights of tiles, the greatest first: sums, a row of B and an element of A fit."""
-    return (12, 6, 3, 1) if registers.count >= 32 else (6, 4, 2, 1)
+class Panel(NamedTuple):
+    """What all tiles of a panel are called with."""
+
+    a: str
+    taps: str
+    tap_count: str
+    inner: str
+    b: str
+    c: str
+    columns: str
+    fresh: str
+
+
+def tile_rows(registers: Registers) -> tuple[int, int]:
+    """The heights of tiles: as many sums as registers hold beside a row of B, and fewer.
+
+    The low tile has columns that need a mask, which takes a register more.
+    """
+    return (12, 8) if registers.count >= 32 else (6, 4)
 
 
 class Sweep(NativeText):
-    """The function that runs through the tiles of some parts."""
+    """The function that runs through the tiles of some parts.
 
-    def __init__(self, flavour: Flavour, registers: Registers) -> None:
-        super().__init__(flavour.kind)
-        self.flavour, self.registers = flavour, registers
-        self.panel = VECTORS * registers.bytes // self.bytes
+    Args:
+        kind: of all elements.
+        registers: of the processor.
+    """
+
+    def __init__(self, kind: str, registers: Registers) -> None:
+        super().__init__(kind)
+        self.registers = registers
+        self.lanes = registers.bytes // self.bytes
+        self.width = self.lanes * VECTORS
         self.tiles: dict[str, Tile] = {}
 
     @property
     def name(self) -> str:
-        return f"contract_{self.flavour.name}"
+        return f"contract_{self.kind}"
 
     def text(self) -> str:
         self.a, self.b, self.table, self.c = [self.buffer(n) for n in range(4)]
-        self.head = self.lists = self.fields(self.table, FIELDS, 5)
-        self.per_batch = self.let(f"mul i64 {self.head['row_parts']}, {self.head['column_parts']}")
+        self.head = self.fields(self.table, FIELDS, 5)
         self.each("%begin", "%end", 1, [], lambda part, _: self.part(part))
         texts = [tile.text() for tile in self.tiles.values()]
         for tile in self.tiles.values():
@@ -50,89 +72,107 @@ class Sweep(NativeText):
         return "\n\n".join([*texts, self.function(self.name)])
 
     def part(self, part: str) -> list[str]:
-        """A block of rows by a block of panels of one batch."""
+        """A block of rows by a block of panels of one batch, for some blocks of the sum."""
         head = self.head
-        batch = self.let(f"udiv i64 {part}, {self.per_batch}")
-        inside = self.let(f"urem i64 {part}, {self.per_batch}")
-        i = self.let(f"udiv i64 {inside}, {head['column_parts']}")
-        j = self.let(f"urem i64 {inside}, {head['column_parts']}")
-        first = self.let(f"mul i64 {i}, {head['row_block']}")
-        last = self.least(self.let(f"add i64 {first}, {head['row_block']}"), head["rows"])
-        panel = self.let(f"mul i64 {j}, {head['panel_block']}")
-        end = self.least(self.let(f"add i64 {panel}, {head['panel_block']}"), head["panels"])
-        offsets = self.let(f"mul i64 {batch}, 3")
-        own = self.let(f"getelementptr i64, ptr {self.lists['batches']}, i64 {offsets}")
+        above, j = self.divided(part, head["column_parts"])
+        above, i = self.divided(above, head["row_parts"])
+        batch, group = self.divided(above, head["sum_parts"])
+        rows = self.range(i, head["row_block"], head["rows"])
+        panels = self.range(j, head["panel_block"], head["panels"])
+        blocks = self.range(group, head["sum_blocks"], head["block_count"])
+        own = self.offset(head["batches"], self.let(f"mul i64 {batch}, 3"))
         a, b, c = [
             self.element(base, self.entry(own, n))
             for n, base in enumerate((self.a, self.b, self.c))
         ]
-        self.each(
-            "0",
-            head["block_count"],
-            1,
-            [],
-            lambda number, _: self.block(number, a, b, c, (first, last), (panel, end)),
-        )
-        return []
+        c = self.element(c, self.let(f"mul i64 {group}, {head['sum_size']}"))
+
+        def block(number: str, _: list[str]) -> list[str]:
+            is_first = self.let(f"icmp eq i64 {number}, {blocks[0]}")
+            return self.block(number, is_first, (a, b, c), rows, panels)
+
+        return self.each(*blocks, 1, [], block)
 
     def block(
-        self, number: str, a: str, b: str, c: str, rows: tuple[str, str], panels: tuple[str, str]
+        self,
+        number: str,
+        is_first: str,
+        places: tuple[str, str, str],
+        rows: tuple[str, str],
+        panels: tuple[str, str],
     ) -> list[str]:
         """All tiles of a part, for one block of what is summed over."""
-        at = self.let(f"mul i64 {number}, 5")
-        own = self.let(f"getelementptr i64, ptr {self.lists['blocks']}, i64 {at}")
-        tap, taps, begin, inner, k = [self.entry(own, n) for n in range(5)]
-        is_first = self.let(f"icmp eq i64 {number}, 0")
-        alone = self.let(f"icmp eq i64 {self.head['accumulate']}, 0")
+        (a, b, c), head = places, self.head
+        own = self.offset(head["blocks"], self.let(f"mul i64 {number}, 5"))
+        tap, tap_count, begin, inner, k = [self.entry(own, n) for n in range(5)]
+        alone = self.let(f"icmp eq i64 {head['accumulate']}, 0")
         fresh = self.let(f"and i1 {is_first}, {alone}")
-        own_taps = self.let(f"getelementptr i64, ptr {self.lists['taps']}, i64 {tap}")
-        step = "1" if self.flavour.unit else self.head["a_step"]
-        a = self.element(a, self.let(f"mul i64 {begin}, {step}"))
-        b = self.element(b, self.let(f"mul i64 {k}, {self.head['b_step']}"))
+        taps = self.offset(head["taps"], tap)
+        a = self.element(a, self.let(f"mul i64 {begin}, {head['a_step']}"))
+        b = self.element(b, self.let(f"mul i64 {k}, {head['b_step']}"))
 
         def each_panel(j: str, _: list[str]) -> list[str]:
-            column = self.let(f"mul i64 {j}, {self.panel}")
-            left = self.let(f"sub i64 {self.head['columns']}, {column}")
-            place = self.element(b, self.let(f"mul i64 {j}, {self.head['b_panel']}"))
-            target = self.element(c, column)
-            common = (a, own_taps, taps, inner, place, target, left, fresh)
-            half = self.panel // 2
-            full = self.let(f"icmp sge i64 {left}, {self.panel}")
-            wide = self.let(f"icmp sgt i64 {left}, {half}")
-            self.choose(
-                full,
-                lambda: self.rows_of(2, False, rows, common),
-                lambda: self.choose(
-                    wide,
-                    lambda: self.rows_of(2, True, rows, common),
-                    lambda: self.rows_of(1, True, rows, common),
-                ),
-            )
+            column = self.let(f"mul i64 {j}, {self.width}")
+            left = self.let(f"sub i64 {head['columns']}, {column}")
+            place = self.element(b, self.let(f"mul i64 {j}, {head['b_panel']}"))
+            panel = Panel(a, taps, tap_count, inner, place, self.element(c, column), left, fresh)
+            several = self.let(f"icmp sgt i64 {left}, {self.lanes}")
+            self.choose(several, lambda: self.usual(rows, panel), lambda: self.slim(rows, panel))
             return []
 
-        self.each(panels[0], panels[1], 1, [], each_panel)
-        return []
+        return self.each(*panels, 1, [], each_panel)
 
-    def rows_of(self, vectors: int, masked: bool, rows: tuple[str, str], common: Common) -> None:
-        """The tiles of a panel, the highest first."""
-        a, taps, tap_count, inner, b, c, lanes, fresh = common
+    def usual(self, rows: tuple[str, str], panel: Panel) -> None:
+        """High tiles, then as many low ones as leave the fewest rows empty.
+
+        A panel that is not full is read through a mask, in low tiles, unless B is packed.
+        """
+        high, low = tile_rows(self.registers)
         begin, end = rows
-        for height in tile_rows(self.registers):
-            tile = Tile(self.flavour, self.registers, height, vectors, masked)
-            self.tiles[tile.name] = tile
-            count = self.let(f"sub i64 {end}, {begin}")
-            whole = self.let(f"mul i64 {self.let(f'udiv i64 {count}, {height}')}, {height}")
-            stop = self.let(f"add i64 {begin}, {whole}")
+        count = self.let(f"sub i64 {end}, {begin}")
+        number = self.let(f"udiv i64 {self.let(f'add i64 {count}, {high - 1}')}, {high}")
+        empty = self.let(f"sub i64 {self.let(f'mul i64 {number}, {high}')}, {count}")
+        lows = self.let(f"udiv i64 {empty}, {high - low}")
+        full = self.let(f"icmp sge i64 {panel.columns}, {self.width}")
+        packed = self.let(f"icmp eq i64 {self.head['direct']}, 0")
+        whole = self.let(f"or i1 {full}, {packed}")
+        highs = self.let(f"select i1 {whole}, i64 {self.let(f'sub i64 {number}, {lows}')}, i64 0")
+        highs = self.call("llvm.smax.i64", "i64", [("i64", highs), ("i64", "0")])
+        middle = self.let(f"add i64 {begin}, {self.let(f'mul i64 {highs}, {high}')}")
+        middle = self.least(middle, end)
+        self.tile_loop(
+            Tile(self.kind, self.registers, high, VECTORS, False), (begin, middle), panel
+        )
+        self.tile_loop(Tile(self.kind, self.registers, low, VECTORS, True), (middle, end), panel)
 
-            def call(i: str, _: list[str], tile: Tile = tile) -> list[str]:
-                own = self.let(f"getelementptr i64, ptr {self.lists['row_offsets']}, i64 {i}")
-                there = self.let(f"getelementptr i64, ptr {self.lists['target_offsets']}, i64 {i}")
-                self.write(
-                    f"call void @{tile.name}(ptr {a}, ptr {own}, ptr {taps}, i64 {tap_count}, "
-                    f"i64 {inner}, i64 {self.head['a_step']}, ptr {b}, i64 {self.head['b_step']}, "
-                    f"ptr {c}, ptr {there}, i64 {lanes}, i1 {fresh})"
-                )
-                return []
+    def slim(self, rows: tuple[str, str], panel: Panel) -> None:
+        """The tiles of a panel that is one register wide."""
+        _, low = tile_rows(self.registers)
+        self.tile_loop(Tile(self.kind, self.registers, 2 * low, 1, True), rows, panel)
 
-            self.each(begin, stop, height, [], call)
-            begin = stop
+    def tile_loop(self, tile: Tile, rows: tuple[str, str], panel: Panel) -> None:
+        self.tiles[tile.name] = tile
+        head = self.head
+
+        def call(i: str, _: list[str]) -> list[str]:
+            arguments = (
+                panel.a,
+                self.offset(head["row_offsets"], i),
+                self.least(self.let(f"sub i64 {rows[1]}, {i}"), str(tile.rows)),
+                panel.taps,
+                panel.tap_count,
+                panel.inner,
+                head["a_step"],
+                panel.b,
+                head["b_step"],
+                panel.c,
+                self.offset(head["target_offsets"], i),
+                panel.columns,
+                panel.fresh,
+            )
+            kinds = [argument.split()[0] for argument in Tile.ARGUMENTS]
+            pairs = [f"{kind} {x}" for kind, x in zip(kinds, arguments, strict=True)]
+            self.write(f"call void @{tile.name}({', '.join(pairs)})")
+            return []
+
+        self.each(*rows, tile.rows, [], call)

@@ -11,204 +11,224 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.codegen.blocks import Blocks
-from rushlight.codegen.instructions import TYPES, mangled, vector, width
-
-UNROLL = 4  # turns of the innermost loop of a full tile that are written out
+from rushlight.codegen.instructions import mangled, vector
+from rushlight.codegen.native import NativeText
 
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What a processor has for a tile: bytes of a register, how many, and fused multiply-add."""
+    """What a processor has for a tile.
+
+    Args:
+        bytes: of a vector register.
+        count: of vector registers.
+        fma: whether a multiplication and an addition are one instruction.
+        half: whether an instruction converts float16.
+    """
 
     bytes: int
     count: int
     fma: bool
+    half: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Flavour:
-    """How a family of tiles reads its operands.
+class Vectors(NativeText):
+    """Text with vector registers of one kind."""
 
-    Args:
-        kind: of all elements, ``"f32"`` or ``"f64"``.
-        unit: whether the elements of A along the inner index lie beside each other, and its rows
-            anywhere; else those of a tile's rows do, and its inner index has any step.
-        packed: whether B lies in panels, one row of a panel after the other.
-    """
+    def __init__(self, kind: str, registers: Registers) -> None:
+        super().__init__(kind)
+        self.registers = registers
+        self.lanes = registers.bytes // self.bytes
+        self.vector = vector(self.scalar, self.lanes)
+        self.integers = vector(f"i{8 * self.bytes}", self.lanes)
 
-    kind: str
-    unit: bool
-    packed: bool
+    def load(self, place: str, mask: str = "") -> str:
+        """A register from memory; lanes outside the mask are zeros, and are not touched."""
+        if not mask:
+            return self.let(f"load {self.vector}, ptr {place}, align {self.bytes}")
+        mask = self.let(f"icmp slt {self.integers} {mask}, zeroinitializer")
+        arguments = [
+            ("ptr", place),
+            ("i32", str(self.bytes)),
+            (f"<{self.lanes} x i1>", mask),
+            (self.vector, "zeroinitializer"),
+        ]
+        name = f"llvm.masked.load.{mangled(self.scalar, self.lanes)}.p0"
+        return self.call(name, self.vector, arguments)
 
-    @property
-    def name(self) -> str:
-        return (
-            f"{self.kind}_{'unit' if self.unit else 'beside'}_{'packed' if self.packed else 'rows'}"
-        )
+    def first_lanes(self, count: str) -> str:
+        """The mask of that many lanes: integers of which those are negative."""
+        t, bits = self.integers, 8 * self.bytes
+        numbers = ", ".join([f"i{bits} {n}" for n in range(self.lanes)])
+        most = self.least(count, str(self.lanes))
+        one = most if bits == 64 else self.let(f"trunc i64 {most} to i{bits}")
+        one = self.let(f"insertelement {t} poison, i{bits} {one}, i64 0")
+        same = f"<{self.lanes} x i32> zeroinitializer"
+        every = self.let(f"shufflevector {t} {one}, {t} poison, {same}")
+        return self.let(f"sub {t} <{numbers}>, {every}")
+
+    def halved(self, x: str, lanes: int, begin: int) -> str:
+        """Half of the lanes of a register."""
+        t, half = vector(self.scalar, lanes), lanes // 2
+        if half == 1:
+            return self.let(f"extractelement {t} {x}, i64 {begin}")
+        chosen = ", ".join([f"i32 {begin + n}" for n in range(half)])
+        return self.let(f"shufflevector {t} {x}, {t} poison, <{half} x i32> <{chosen}>")
+
+    def multiply_add(self, x: str, y: str, z: str, lanes: int = 0) -> str:
+        """x · y + z of registers, or of fewer lanes."""
+        lanes = lanes or self.lanes
+        if self.registers.fma:
+            return self.intrinsic("fma", self.scalar, lanes, x, y, z)
+        kind = vector(self.scalar, lanes)
+        return self.let(f"fadd {kind} {z}, {self.let(f'fmul {kind} {x}, {y}')}")
 
 
-class Tile(Blocks):
+class Tile(Vectors):
     """The text of the function that computes one tile.
 
+    It can have fewer rows and columns than there is room for: missing rows repeat the last one,
+    missing columns are neither read nor written.
+
     Args:
-        flavour: how the operands are read.
+        kind: of all elements.
         registers: of the processor.
         rows: of the tile.
         vectors: registers that hold a row of it.
-        masked: whether only some lanes of the last of them are columns.
+        direct: whether rows of B lie in a matrix, where what follows must not be read.
     """
 
     def __init__(
-        self, flavour: Flavour, registers: Registers, rows: int, vectors: int, masked: bool
+        self, kind: str, registers: Registers, rows: int, vectors: int, direct: bool
     ) -> None:
-        super().__init__()
-        self.flavour, self.registers = flavour, registers
-        self.rows, self.vectors, self.masked = rows, vectors, masked
-        self.lanes = registers.bytes // width(flavour.kind)
-        self.scalar = TYPES[flavour.kind]
-        self.vector = vector(self.scalar, self.lanes)
-        self.align = width(flavour.kind)
+        super().__init__(kind, registers)
+        self.rows, self.vectors, self.direct = rows, vectors, direct
 
     @property
     def name(self) -> str:
-        shape = f"{self.rows}x{self.vectors}{'_masked' if self.masked else ''}"
-        return f"tile_{self.flavour.name}_{shape}"
+        return f"tile_{self.kind}_{self.rows}x{self.vectors}_{'direct' if self.direct else 'panel'}"
 
     ARGUMENTS = (
-        "ptr %a, ptr %rows, ptr %taps, i64 %tap_count, i64 %inner, i64 %a_step, ptr %b, "
-        "i64 %b_step, ptr %c, ptr %c_rows, i64 %lanes, i1 %fresh"
-    )
+        "ptr %a", "ptr %rows", "i64 %row_count", "ptr %taps", "i64 %tap_count", "i64 %inner",
+        "i64 %a_step", "ptr %b", "i64 %b_step", "ptr %c", "ptr %c_rows", "i64 %columns",
+        "i1 %fresh",
+    )  # fmt: skip
 
     def text(self) -> str:
-        if self.masked:
-            self.mask = self.lane_mask()
-        count = self.rows if self.flavour.unit else 1
-        bases = [self.element("%a", self.entry("%rows", r)) for r in range(count)]
-        targets = [self.element("%c", self.entry("%c_rows", r)) for r in range(self.rows)]
-        start = self.beginning(targets)
-        carried = [(self.vector, x) for x in start] + [("ptr", "%b")]
-        last = self.each("0", "%tap_count", 1, carried, lambda t, v: self.tap(bases, t, v))
-        for r, target in enumerate(targets):
-            for v in range(self.vectors):
-                self.put(target, v, last[r * self.vectors + v])
-        body = self.frames[0].lines
-        head = f"define internal void @{self.name}({self.ARGUMENTS}) noinline {{"
-        return "\n".join([head, "entry:", *body, "ret void", "}"])
+        numbers = self.row_numbers()
+        bases = [self.element("%a", self.entry("%rows", r)) for r in numbers]
+        targets = [self.element("%c", self.entry("%c_rows", r)) for r in numbers]
+        self.masks = [self.first_lanes(self.columns_from(v)) for v in range(self.vectors)]
+        for target in targets:
+            self.fetch(target)
+            self.fetch(self.element(target, str(self.lanes * self.vectors - 1)))
+        zeros = [(self.vector, "zeroinitializer")] * (self.rows * self.vectors)
+        carried = [*zeros, ("ptr", "%b")]
+        *sums, _ = self.each("0", "%tap_count", 1, carried, lambda t, v: self.tap(bases, t, v))
+        self.finish(targets, self.added(targets, sums))
+        head = f"define internal void @{self.name}({', '.join(self.ARGUMENTS)}) noinline {{"
+        return "\n".join([head, "entry:", *self.frames[0].lines, "ret void", "}"])
 
-    def lane_mask(self) -> str:
-        """Which lanes of the last register are columns."""
-        t = f"<{self.lanes} x i64>"
-        before = self.lanes * (self.vectors - 1)
-        counts = ", ".join([f"i64 {before + n}" for n in range(self.lanes)])
-        first = self.let(f"insertelement {t} poison, i64 %lanes, i64 0")
-        every = self.let(
-            f"shufflevector {t} {first}, {t} poison, <{self.lanes} x i32> zeroinitializer"
-        )
-        return self.let(f"icmp slt {t} <{counts}>, {every}")
+    def row_numbers(self) -> list[str]:
+        last = self.let("add i64 %row_count, -1")
+        return ["0", *[self.least(last, str(r)) for r in range(1, self.rows)]]
 
-    def entry(self, table: str, number: int | str) -> str:
-        place = self.let(f"getelementptr i64, ptr {table}, i64 {number}")
-        return self.let(f"load i64, ptr {place}, align 8")
+    def columns_from(self, v: int) -> str:
+        """How many columns there are from a register on."""
+        return self.let(f"add i64 %columns, {-v * self.lanes}")
 
-    def element(self, base: str, offset: str) -> str:
-        return self.let(f"getelementptr {self.scalar}, ptr {base}, i64 {offset}")
+    def fetch(self, place: str) -> None:
+        """Asks for a line of C early, so that it is near when the sums are ready."""
+        arguments = [("ptr", place), ("i32", "1"), ("i32", "3"), ("i32", "1")]
+        self.call("llvm.prefetch.p0", "void", arguments)
 
-    def beginning(self, targets: list[str]) -> list[str]:
-        """Zeros, or what C holds already."""
-        label, there, done = "start", "more", "begin"
-        zeros = self.let(f"insertelement {self.vector} zeroinitializer, {self.scalar} 0.0, i64 0")
-        self.write(f"br label %{label}")
-        self.write(f"{label}:")
+    def added(self, targets: list[str], sums: list[str]) -> list[str]:
+        """The sums, with what C holds already unless it is fresh."""
+        there, done, before = self.fresh("more"), self.fresh("sums"), self.frames[-1].label
         self.write(f"br i1 %fresh, label %{done}, label %{there}")
         self.write(f"{there}:")
-        old = [self.get(target, v, True) for target in targets for v in range(self.vectors)]
+        new = []
+        for n, x in enumerate(sums):
+            r, v = divmod(n, self.vectors)
+            old = self.load(self.element(targets[r], str(v * self.lanes)), self.masks[v])
+            new.append(self.let(f"fadd {self.vector} {old}, {x}"))
         self.write(f"br label %{done}")
         self.write(f"{done}:")
         self.frames[-1].label = done
-        return [self.let(f"phi {self.vector} [{zeros}, %{label}], [{x}, %{there}]") for x in old]
-
-    def get(self, row: str, v: int, tail: bool) -> str:
-        """A register of a row of B or C."""
-        place = self.element(row, str(v * self.lanes)) if v else row
-        if not (tail and self.masked and v == self.vectors - 1):
-            return self.let(f"load {self.vector}, ptr {place}, align {self.align}")
-        name = f"llvm.masked.load.{mangled(self.scalar, self.lanes)}.p0"
-        return self.call(
-            name,
-            self.vector,
-            [
-                ("ptr", place),
-                ("i32", str(self.align)),
-                (f"<{self.lanes} x i1>", self.mask),
-                (self.vector, "zeroinitializer"),
-            ],
-        )
-
-    def put(self, row: str, v: int, x: str) -> None:
-        place = self.element(row, str(v * self.lanes)) if v else row
-        if not (self.masked and v == self.vectors - 1):
-            self.write(f"store {self.vector} {x}, ptr {place}, align {self.align}")
-            return
-        self.call(
-            f"llvm.masked.store.{mangled(self.scalar, self.lanes)}.p0",
-            "void",
-            [
-                (self.vector, x),
-                ("ptr", place),
-                ("i32", str(self.align)),
-                (f"<{self.lanes} x i1>", self.mask),
-            ],
-        )
+        return [
+            self.let(f"phi {self.vector} [{x}, %{before}], [{y}, %{there}]")
+            for x, y in zip(sums, new, strict=True)
+        ]
 
     def tap(self, bases: list[str], t: str, values: list[str]) -> list[str]:
-        """The products of one tap: the innermost loop, some turns at a time and then one by one."""
+        """The products of one tap: the innermost loop."""
         offset = self.entry("%taps", t)
         rows = [self.element(base, offset) for base in bases]
-        unroll = UNROLL if self.rows * self.vectors >= 12 and not self.masked else 1
-        kinds = [self.vector] * (self.rows * self.vectors) + ["ptr"]
-        if not self.flavour.unit:
-            kinds, values = [*kinds, "ptr"], [*values, *rows]
-        begin = "0"
-        if unroll > 1:
-            begin = self.let(f"and i64 %inner, {-unroll}")
-            carried = [*zip(kinds, values, strict=True)]
-            values = self.each(
-                "0", begin, unroll, carried, lambda i, v: self.turns(rows, i, v, unroll)
+        kinds = [self.vector] * (self.rows * self.vectors) + ["ptr", "i64"]
+        carried = [*zip(kinds, [*values, "0"], strict=True)]
+        return self.each("0", "%inner", 1, carried, lambda _, v: self.turn(rows, v))[:-1]
+
+    def turn(self, rows: list[str], values: list[str]) -> list[str]:
+        *sums, b, at = values
+        xs = [
+            self.load(
+                self.element(b, str(v * self.lanes)) if v else b,
+                self.masks[v] if self.direct else "",
             )
-        carried = [*zip(kinds, values, strict=True)]
-        values = self.each(begin, "%inner", 1, carried, lambda i, v: self.turns(rows, i, v, 1))
-        return values[: len(kinds) - (not self.flavour.unit)]
+            for v in range(self.vectors)
+        ]
+        for r, row in enumerate(rows):
+            place = self.element(row, at)
+            scalar = self.let(f"load {self.scalar}, ptr {place}, align {self.bytes}")
+            y = self.splat(self.kind, self.lanes, scalar)
+            for v, x in enumerate(xs):
+                n = r * self.vectors + v
+                sums[n] = self.multiply_add(y, x, sums[n])
+        return [*sums, self.element(b, "%b_step"), self.let(f"add i64 {at}, %a_step")]
 
-    def turns(self, rows: list[str], i: str, values: list[str], count: int) -> list[str]:
-        unit = self.flavour.unit
-        if unit:
-            *sums, b = values
-        else:
-            *sums, b, a = values
-        for turn in range(count):
-            xs = [self.get(b, v, not self.flavour.packed) for v in range(self.vectors)]
-            for r in range(self.rows):
-                if unit:
-                    at = self.element(rows[r], i)
-                    at = self.element(at, str(turn)) if turn else at
-                else:
-                    at = self.element(a, str(r)) if r else a
-                scalar = self.let(f"load {self.scalar}, ptr {at}, align {self.align}")
-                y = self.splat(self.flavour.kind, self.lanes, scalar)
-                for v, x in enumerate(xs):
-                    n = r * self.vectors + v
-                    sums[n] = self.multiply_add(y, x, sums[n])
-            step = str(self.lanes * self.vectors_of_panel) if self.flavour.packed else "%b_step"
-            b = self.element(b, step)
-            if not unit:
-                a = self.element(a, "%a_step")
-        return [*sums, b] if unit else [*sums, b, a]
+    def finish(self, targets: list[str], sums: list[str]) -> None:
+        """Stores the tile: whole registers, then halves of the last one as far as columns go."""
+        for v in range(self.vectors):
+            places = [self.element(target, str(v * self.lanes)) for target in targets]
+            own = [sums[r * self.vectors + v] for r in range(self.rows)]
+            left = self.columns_from(v)
+            full = self.let(f"icmp sge i64 {left}, {self.lanes}")
+            self.choose(
+                full,
+                lambda places=places, own=own: self.put(places, own, self.lanes),  # type: ignore[misc]
+                lambda places=places, own=own, left=left: self.some(places, own, left),  # type: ignore[misc]
+            )
 
-    vectors_of_panel = 2
+    def put(self, places: list[str], xs: list[str], lanes: int) -> None:
+        kind = vector(self.scalar, lanes)
+        for place, x in zip(places, xs, strict=True):
+            self.write(f"store {kind} {x}, ptr {place}, align {self.bytes}")
 
-    def multiply_add(self, x: str, y: str, z: str) -> str:
-        if self.registers.fma:
-            return self.intrinsic("fma", self.scalar, self.lanes, x, y, z)
-        product = self.let(f"fmul {self.vector} {x}, {y}")
-        return self.let(f"fadd {self.vector} {z}, {product}")
+    def some(self, places: list[str], xs: list[str], count: str) -> None:
+        """Stores the first lanes of registers: where masked stores exist at all, they are slow."""
+        lanes = self.lanes
+        positive = self.call("llvm.smax.i64", "i64", [("i64", count), ("i64", "0")])
+        while lanes > 1:
+            half = lanes // 2
+            low = [self.halved(x, lanes, 0) for x in xs]
+            high = [self.halved(x, lanes, half) for x in xs]
+            bit = self.let(f"and i64 {positive}, {half}")
+            wanted = self.let(f"icmp ne i64 {bit}, 0")
+            before, there, done = self.frames[-1].label, self.fresh("part"), self.fresh("done")
+            self.write(f"br i1 {wanted}, label %{there}, label %{done}")
+            self.write(f"{there}:")
+            self.put(places, low, half)
+            further = [self.element(place, str(half)) for place in places]
+            self.write(f"br label %{done}")
+            self.write(f"{done}:")
+            self.frames[-1].label = done
+            t = vector(self.scalar, half)
+            xs = [
+                self.let(f"phi {t} [{h}, %{there}], [{l}, %{before}]")
+                for h, l in zip(high, low, strict=True)
+            ]
+            places = [
+                self.let(f"phi ptr [{f}, %{there}], [{p}, %{before}]")
+                for f, p in zip(further, places, strict=True)
+            ]
+            lanes = half

@@ -76,6 +76,15 @@ class NativeText(Blocks):
     def least(self, x: str, y: str) -> str:
         return self.call("llvm.smin.i64", "i64", [("i64", x), ("i64", y)])
 
+    def divided(self, number: str, size: str) -> tuple[str, str]:
+        """Quotient and remainder."""
+        return self.let(f"udiv i64 {number}, {size}"), self.let(f"urem i64 {number}, {size}")
+
+    def range(self, number: str, size: str, end: str) -> tuple[str, str]:
+        """Where the block of that number begins and ends."""
+        first = self.let(f"mul i64 {number}, {size}")
+        return first, self.least(self.let(f"add i64 {first}, {size}"), end)
+
     def choose(self, condition: str, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """One of two bodies."""
         there, other, done = self.fresh("yes"), self.fresh("no"), self.fresh("done")

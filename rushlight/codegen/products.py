@@ -15,7 +15,7 @@ import numpy as np
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.tiling import Matrix, Works, matrix, plan
 
-KINDS = ("f32", "f64")
+KINDS = ("f32", "f64", "f16", "bf16")
 LONGEST = 1 << 13  # rows of a table
 
 
@@ -37,7 +37,7 @@ def product_works(
     whole_rows: bool = False,
 ) -> Works | None:
     """The works of a product; None if the engine has none for it."""
-    if kind not in KINDS or not all([*a.shape, *b.shape]):
+    if kind not in KINDS or 0 in c.shape:
         return None
     of_a, of_b, of_c = subscripts
     if of_c and of_c[-1] not in of_b:  # columns of the result must lie beside each other
@@ -45,11 +45,12 @@ def product_works(
         return works and swapped(works)
     batch = [x for x in of_c if x in of_a and x in of_b]
     rows = [x for x in of_c if x not in batch and x in of_a]
+    rows.sort(key=lambda x: -a.strides[of_a.index(x)])  # what lies beside each other comes last
     columns = [x for x in of_c if x not in batch and x in of_b]
     inner = [x for x in of_a if x in of_b and x not in of_c]
     first = seen(of_a, a, rows, inner, batch, c, of_c)
-    while rows and (len(first.rows) > LONGEST or not (first.step == 1 or first.beside)):
-        batch.append(rows.pop(0))  # so that the other rows are fewer, or beside each other
+    while len(rows) > 1 and len(first.rows) > LONGEST:
+        batch.append(rows.pop(0))  # so that the other rows are fewer
         first = seen(of_a, a, rows, inner, batch, c, of_c)
     second = seen(of_b, b, columns, inner, batch, c, of_c)
     target = seen(of_c, c, rows, [], batch, c, of_c)

@@ -1,7 +1,8 @@
 """How a contraction is cut: what is packed, which blocks are summed, which parts threads share.
 
 A contraction is planned from *where* its operands are: offsets of rows, of taps, and of batches, as
-NumPy arrays. The plan is a few works, each a native function with its table.
+NumPy arrays. The plan is a few works, each a native function with its table. It depends on shapes
+and strides alone, never on the number of threads.
 """
 
 from __future__ import annotations
@@ -10,23 +11,34 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight.codegen.contraction import FIELDS, VECTORS, Sweep, tile_rows
-from rushlight.codegen.instructions import width
-from rushlight.codegen.microkernel import Flavour, Registers
+from rushlight.codegen.dots import COLUMNS, MOST, Dots
+from rushlight.codegen.dots import FIELDS as DOTS_FIELDS
+from rushlight.codegen.fold import FIELDS as FOLD_FIELDS
+from rushlight.codegen.fold import Fold
+from rushlight.codegen.instructions import SMALL, width
+from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import table
 from rushlight.codegen.packing import FIELDS as PACKING_FIELDS
 from rushlight.codegen.packing import Packing
+from rushlight.codegen.scaled import FIELDS as SCALED_FIELDS
+from rushlight.codegen.scaled import TOGETHER, Scaled
 
-DEPTH = 256  # of a block of what is summed: a panel of it fits into the first cache
+DEPTH = 384  # of a block of what is summed: a panel of it fits into the first cache
 ROWS = 96  # of a block: with that depth, it fits into the second cache
-SMALL = 1 << 16  # elements of a matrix that stays in the second cache wherever it lies
-PART = 1 << 19  # multiply-adds that are worth a thread's while
+NEAR = 1 << 16  # elements of a matrix that stays in the second cache wherever it lies
+PART = 1 << 20  # multiply-adds that are worth a thread's while
 PARTS = 16  # that a contraction is cut into, if it is large enough
-THIN = 16  # rows for which no operand is packed: each of its elements is read about once
+THIN = 12  # rows for which B is not packed: each of its elements is read about once
+FEW = 6  # rows for which dot products are better than packing B
+COLUMN_BLOCK = 4096  # columns of scaled rows: fewer would read memory in short pieces
+LONG = 64  # rows that are worth a sum of their own
+SETS, WAYS, LINE = 64, 8, 64  # of the first cache: its sets, lines of a set, bytes of a line
 
 Offsets = np.ndarray
 
@@ -52,7 +64,12 @@ class Matrix:
     @functools.cached_property
     def beside(self) -> bool:
         """Whether the rows lie beside each other."""
-        return bool(np.all(np.diff(self.rows) == 1))
+        return is_beside(self.rows)
+
+    @property
+    def along(self) -> bool:
+        """Whether the elements of a row lie beside each other."""
+        return self.even == 1
 
     @functools.cached_property
     def even(self) -> int | None:
@@ -62,6 +79,18 @@ class Matrix:
             return None if len(steps) > 1 else int(steps[0]) if len(steps) else 1
         follows = np.all(np.diff(self.taps) == self.inner * self.step)
         return self.step if follows else None
+
+
+class Target(NamedTuple):
+    """Where the elements of a result are: ``batches[b] + rows[r] + columns[j]``."""
+
+    rows: Offsets
+    columns: Offsets
+    batches: Offsets
+
+    @property
+    def turned(self) -> Target:
+        return Target(self.columns, self.rows, self.batches)
 
 
 class Work(NamedTuple):
@@ -81,6 +110,10 @@ class Works:
     kind: str
     list: list[Work] = field(default_factory=list)
     space: dict[str, int] = field(default_factory=dict)
+
+
+def is_beside(offsets: Offsets) -> bool:
+    return bool(np.all(np.diff(offsets) == 1))
 
 
 def matrix(
@@ -121,12 +154,13 @@ def plan(
         a: rows m of the first operand.
         b: rows n, the columns of the result.
         target: where the rows of the result are; its columns lie beside each other.
-        kind: of all elements.
+        kind: of all elements; products of 16-bit ones are summed in 32 bits.
         registers: of the processor.
         how: ``accumulate=True`` adds to what the target holds; ``packed=True`` says that buffer b
             holds B packed already; with ``whole_rows=True`` only rows are cut into parts.
     """
-    return Planner(a, b, target, kind, registers, **how).works
+    columns = np.arange(len(b.rows), dtype=np.int64)
+    return Planner(a, b, Target(target.rows, columns, target.batches), kind, registers, **how).works
 
 
 class Planner:
@@ -136,74 +170,244 @@ class Planner:
         self,
         a: Matrix,
         b: Matrix,
-        target: Matrix,
+        target: Target,
         kind: str,
         registers: Registers,
         accumulate: bool = False,
         packed: bool = False,
         whole_rows: bool = False,
     ) -> None:
-        self.kind, self.registers, self.target = kind, registers, target
-        self.panel = VECTORS * registers.bytes // width(kind)
-        self.height = tile_rows(registers)[0]
-        self.works = Works(kind)
+        self.stored, self.kind = kind, "f32" if kind in SMALL else kind
+        self.registers, self.accumulate, self.whole_rows = registers, accumulate, whole_rows
+        self.lanes = registers.bytes // width(self.kind)
+        self.works = Works(self.kind)
+        if 0 in (len(a.rows), len(b.rows), len(a.batches)):
+            return
+        if not packed and kind == self.kind:
+            straight, turned = (a, b, target, "a", "b"), (b, a, target.turned, "b", "a")
+            for form in (straight, turned):
+                if self.takes_dots(*form[:2]):
+                    return self.dots(*form)
+                if self.takes_scaled(*form[:3]):
+                    return self.scaled(*form)
+        self.sweep(a, b, target, "a", "b", packed=packed)
+
+    def takes_dots(self, a: Matrix, b: Matrix) -> bool:
+        """Whether the sums run along memory, and are long enough for that to be worthwhile."""
+        few = len(a.rows) <= (MOST if a.along else 1) or (a.along and len(a.rows) <= FEW)
+        return few and b.along and a.depth >= 4 * self.lanes
+
+    def takes_scaled(self, a: Matrix, b: Matrix, target: Target) -> bool:
+        """Whether one row is multiplied by a matrix whose rows are read as they are."""
+        reads = b.beside and b.even is not None and is_beside(target.columns)
+        return len(a.rows) == 1 and reads and a.depth > 0 and len(b.rows) > VECTORS * self.lanes
+
+    def scaled(self, a: Matrix, b: Matrix, target: Target, first: str, second: str) -> None:
+        """A sum of scaled rows."""
+        n, k, batches = len(b.rows), a.depth, len(target.batches)
+        if a.even is None:
+            a, first = self.pack(a, 1, first)
+        wanted = self.wanted(n * k * batches)
+        column_parts = -(-n // COLUMN_BLOCK)
+        block = -(-n // (column_parts * self.lanes)) * self.lanes
+        sums = self.sums(wanted // (column_parts * batches), k // LONG, target)
+        sum_block = -(-k // (sums * TOGETHER)) * TOGETHER
+        sums = max(1, -(-k // sum_block)) if k else 1
+        into, name = self.into(target, sums)
+        numbers = {
+            "sum_parts": sums,
+            "column_parts": column_parts,
+            "columns": n,
+            "column_block": block,
+            "inner": k,
+            "sum_block": sum_block,
+            "sum_size": n if sums > 1 else 0,
+            "a_step": a.even or 0,
+            "b_step": b.even or 0,
+            "accumulate": int(self.accumulate and name == "y"),
+        }
+        own = (a.rows[0] + a.taps[0], b.rows[0] + b.taps[0], into.rows[0] + into.columns[0])
+        lists = {"batches": self.batches(a, b, into) + np.array(own)}
+        data = table(SCALED_FIELDS, numbers, lists)
+        buffers = (first, second, "table", name)
+        self.add(
+            f"scaled_{self.kind}", buffers, data, column_parts * sums * batches, n * k * batches
+        )
+        self.fold(target, sums, name)
+
+    def dots(self, a: Matrix, b: Matrix, target: Target, first: str, second: str) -> None:
+        """Dot products of a few rows with all columns."""
         m, n, k = len(a.rows), len(b.rows), a.depth
-        first, second = "a", "b"
+        if not a.along:
+            a, first = self.pack(a, 1, first)
+        high = m if m <= MOST else -(-m // -(-m // MOST))
+        wanted = self.wanted(m * n * k * len(target.batches))
+        block = max(1, -(-n // max(1, wanted // len(target.batches))))
+        block = -(-block // COLUMNS[high]) * COLUMNS[high]
+        column_parts = -(-n // block)
+        sums = self.sums(wanted // (column_parts * len(target.batches)), k // (8 * DEPTH), target)
+        sum_block = -(-k // (sums * self.lanes)) * self.lanes
+        sums = max(1, -(-k // sum_block)) if k else 1
+        into, name = self.into(target, sums)
+        numbers = {
+            "sum_parts": sums,
+            "column_parts": column_parts,
+            "rows": m,
+            "columns": n,
+            "column_block": block,
+            "inner": k,
+            "sum_block": sum_block,
+            "sum_size": m * n if sums > 1 else 0,
+            "accumulate": int(self.accumulate and name == "y"),
+        }
+        lists = {
+            "batches": self.batches(a, b, into),
+            "row_offsets": a.rows + a.taps[0],
+            "column_offsets": b.rows + b.taps[0],
+            "target_rows": into.rows,
+            "target_columns": into.columns,
+        }
+        data = table(DOTS_FIELDS, numbers, lists)
+        buffers = (first, second, "table", name)
+        parts = column_parts * sums * len(target.batches)
+        self.add(f"dots_{self.kind}_{high}", buffers, data, parts, m * n * k * len(target.batches))
+        self.fold(target, sums, name)
+
+    def sweep(
+        self,
+        a: Matrix,
+        b: Matrix,
+        target: Target,
+        first: str,
+        second: str,
+        packed: bool = False,
+    ) -> None:
+        """Tiles of the micro-kernel."""
+        m, n, k = len(a.rows), len(b.rows), a.depth
+        panel = self.lanes * VECTORS
         if packed:
-            b, packs = packed_form(b, self.panel), True
-        else:
-            packs = not self.reads_rows(b, m)
-            if packs:
-                b, second = self.pack(b, self.panel, "b")
+            b = packed_form(b, panel)
+        elif not self.reads_rows(b, m):
+            b, second = self.pack(b, panel, second)
+            packed = True
         if self.packs_first(a, n):
-            a, first = self.pack(a, self.height, "a")
-        unit = a.step == 1 and not (a.inner == 1 and a.beside)
-        flavour = Flavour(kind, unit, packs)
-        parts, numbers = self.cut(m, n, k, len(target.batches), whole_rows)
+            a, first = self.pack(a, tile_rows(self.registers)[0], first)
+        blocks = blocks_of(a)
+        numbers = self.cut(m, n, k, len(target.batches), panel)
+        parts = numbers["row_parts"] * numbers["column_parts"] * len(target.batches)
+        wanted = self.wanted(m * n * k * len(target.batches))
+        sums = self.sums(wanted // parts, len(blocks), target)
+        per_sum = -(-len(blocks) // sums)
+        sums = -(-len(blocks) // per_sum)
+        into, name = self.into(target, sums)
         numbers |= {
+            "sum_parts": sums,
+            "sum_blocks": per_sum,
+            "sum_size": m * n if sums > 1 else 0,
+            "block_count": len(blocks),
             "rows": m,
             "columns": n,
             "a_step": a.step,
-            "b_step": self.panel if packs else b.even or 0,
-            "b_panel": self.panel * k if packs else self.panel,
-            "accumulate": int(accumulate),
+            "b_step": panel if packed else b.even or 0,
+            "b_panel": panel * k if packed else panel,
+            "direct": int(not packed),
+            "accumulate": int(self.accumulate and name == "y"),
         }
-        blocks = blocks_of(a)
-        numbers["block_count"] = len(blocks)
         lists = {
-            "batches": np.stack(np.broadcast_arrays(a.batches, b.batches, target.batches), 1),
+            "batches": self.batches(a, b, into),
             "blocks": blocks,
             "row_offsets": a.rows,
-            "target_offsets": target.rows,
+            "target_offsets": into.rows,
             "taps": a.taps,
         }
-        step = Work(
-            f"contract_{flavour.name}",
-            (first, second, "table", "y"),
-            table(FIELDS, numbers, lists),
-            parts,
+        data = table(FIELDS, numbers, lists)
+        buffers = (first, second, "table", name)
+        self.add(
+            f"contract_{self.kind}", buffers, data, parts * sums, m * n * k * len(target.batches)
         )
-        self.works.list.append(step)
+        self.fold(target, sums, name)
+
+    def batches(self, a: Matrix, b: Matrix, target: Target) -> Offsets:
+        return np.stack(np.broadcast_arrays(a.batches, b.batches, target.batches), 1)
+
+    def add(
+        self, name: str, buffers: tuple[str, ...], data: Offsets, parts: int, cost: int
+    ) -> None:
+        """A work that costs so many multiply-adds; as many parts are a chunk as are worth one."""
+        chunk = max(1, min(parts, PART * parts // max(1, cost)))
+        self.works.list.append(Work(name, buffers, data, parts, chunk))
+
+    def wanted(self, cost: int) -> int:
+        """How many parts a contraction should have."""
+        return max(1, min(PARTS, cost // PART))
+
+    def sums(self, wanted: int, most: int, target: Target) -> int:
+        """In how many parts the sums are taken: several if there is little else to share."""
+        if self.whole_rows or len(np.unique(np.diff(target.columns))) > 1:
+            return 1
+        return max(1, min(wanted, most))
+
+    def into(self, target: Target, sums: int) -> tuple[Target, str]:
+        """Where the sums go: to the result, or to memory of their own if there are several."""
+        if sums == 1 and self.stored == self.kind:
+            return target, "y"
+        m, n, count = len(target.rows), len(target.columns), len(target.batches)
+        self.works.space["sums"] = count * sums * m * n
+        rows, columns = np.arange(m, dtype=np.int64) * n, np.arange(n, dtype=np.int64)
+        return Target(rows, columns, np.arange(count, dtype=np.int64) * (sums * m * n)), "sums"
+
+    def fold(self, target: Target, sums: int, name: str) -> None:
+        """Adds partial sums up."""
+        if name == "y":
+            return
+        m, n = len(target.rows), len(target.columns)
+        numbers = {
+            "rows": m,
+            "columns": n,
+            "sums": sums,
+            "sum_size": m * n,
+            "step": int(target.columns[1] - target.columns[0]) if n > 1 else 1,
+            "accumulate": int(self.accumulate),
+        }
+        lists = {"batches": target.batches, "row_offsets": target.rows}
+        data = table(FOLD_FIELDS, numbers, lists)
+        parts = m * len(target.batches)
+        chunk = max(1, min(parts, PART // 4 // max(1, n * sums)))
+        work = Work(Fold(self.kind, self.stored).name, (name, "table", "y"), data, parts, chunk)
+        self.works.list.append(work)
 
     def reads_rows(self, b: Matrix, m: int) -> bool:
-        """Whether B may stay where it is."""
-        if not b.beside or b.even is None:
+        """Whether B may stay where it is: it is read once, or its panels stay in the first cache.
+
+        Rows at steps of a power of two fall into few sets of the cache and drive each other out.
+        """
+        if not b.depth:
+            return True
+        if self.stored != self.kind or not b.beside or b.even is None:
             return False
-        return m <= THIN or (len(b.rows) * b.depth <= SMALL and m <= ROWS)
+        if m <= THIN:
+            return True
+        apart = max(1, abs(b.even) * width(self.kind) // LINE)
+        lines = SETS // gcd(SETS, apart) * WAYS
+        return len(b.rows) * b.depth <= NEAR and m <= ROWS and min(b.depth, DEPTH) <= lines
 
     def packs_first(self, a: Matrix, n: int) -> bool:
-        """Whether A is packed: it cannot be read, or its rows would get in each other's way."""
-        if a.step != 1 and not a.beside:
-            return True
-        return len(a.taps) == 1 and n >= 8 * self.panel and len(a.rows) * a.depth > SMALL * 4
+        """Whether A is packed: it must be converted, or its rows get in each other's way."""
+        if self.stored != self.kind:
+            return a.depth > 0
+        if len(a.taps) > 1 or n < 8 * VECTORS * self.lanes:
+            return False
+        return len(a.rows) * a.depth > (NEAR * 4 if a.along else NEAR)
 
     def pack(self, x: Matrix, wide: int, name: str) -> tuple[Matrix, str]:
+        """A copy of an operand in panels."""
         access = "rows" if x.beside else "inner" if x.step == 1 and x.inner >= 4 else "any"
-        packing = Packing(self.kind, wide, access)
+        packing = Packing(self.kind, self.stored, wide, "any" if wide == 1 else access)
         packed = packed_form(x, wide)
         panels = -(-len(x.rows) // wide)
         numbers = {
             "panels": panels,
+            "groups": -(-panels // packing.group),
             "rows": len(x.rows),
             "tap_count": len(x.taps),
             "inner": x.inner,
@@ -215,41 +419,36 @@ class Planner:
             "row_offsets": x.rows,
             "taps": x.taps,
         }
-        parts = panels * len(lists["batches"])
-        chunk = max(1, min(parts, PART // 8 // max(1, numbers["panel_size"])))
+        parts = numbers["groups"] * len(lists["batches"])
+        size = numbers["panel_size"] * packing.group
+        chunk = max(1, min(parts, PART // 16 // max(1, size)))
         data = table(PACKING_FIELDS, numbers, lists)
-        self.works.list.append(
-            Work(packing.name, (name, "table", f"packed {name}"), data, parts, chunk)
-        )
-        self.works.space[f"packed {name}"] = parts * wide * x.depth
-        return packed, f"packed {name}"
+        place = f"packed {name}"
+        self.works.list.append(Work(packing.name, (name, "table", place), data, parts, chunk))
+        self.works.space[place] = panels * len(lists["batches"]) * wide * x.depth
+        return packed, place
 
-    def cut(
-        self, m: int, n: int, k: int, batches: int, whole_rows: bool
-    ) -> tuple[int, dict[str, int]]:
+    def cut(self, m: int, n: int, k: int, batches: int, panel: int) -> dict[str, int]:
         """Parts of one contraction: blocks of rows by blocks of panels."""
-        panels = -(-n // self.panel)
-        wanted = max(1, min(PARTS, m * n * k * batches // PART))
-        rows = min(m, ROWS)
-        row_parts = -(-m // rows) if m else 0
-        per = panels
-        while not whole_rows and batches * row_parts * -(-panels // per) < wanted and per > 4:
+        panels, high = -(-n // panel), tile_rows(self.registers)[0]
+        wanted = self.wanted(m * n * k * batches)
+        rows, per, whole = min(m, ROWS), panels, self.whole_rows
+        row_parts = -(-m // rows)
+        while not whole and batches * row_parts * -(-panels // per) < wanted and per > 4:
             per = -(-per // 2)
-        least = 2 if whole_rows else 4
-        while batches * row_parts * -(-panels // per) < wanted and rows > least * self.height:
-            rows = -(-rows // 2 // self.height) * self.height
+        least = 2 if whole else 4
+        while batches * row_parts * -(-panels // per) < wanted and rows > least * high:
+            rows = -(-rows // 2 // high) * high
             row_parts = -(-m // rows)
-        while not whole_rows and batches * row_parts * -(-panels // per) < wanted and per > 1:
+        while not whole and batches * row_parts * -(-panels // per) < wanted and per > 1:
             per = -(-per // 2)
-        column_parts = -(-panels // per) if panels else 0
-        numbers = {
+        return {
             "row_parts": row_parts,
-            "column_parts": column_parts,
+            "column_parts": -(-panels // per),
             "row_block": rows,
             "panels": panels,
             "panel_block": per,
         }
-        return batches * row_parts * column_parts, numbers
 
 
 def packed_form(x: Matrix, wide: int) -> Matrix:
@@ -280,5 +479,11 @@ def text_of(name: str, registers: Registers) -> str:
     """The text of a native function by its name."""
     what, kind, *rest = name.split("_")
     if what == "pack":
-        return Packing(kind, int(rest[0]), rest[1]).text(registers)
-    return Sweep(Flavour(kind, rest[0] == "unit", rest[1] == "packed"), registers).text()
+        return Packing(kind, rest[0], int(rest[1]), rest[2]).text(registers)
+    if what == "fold":
+        return Fold(kind, rest[0]).text(registers)
+    if what == "dots":
+        return Dots(kind, registers, int(rest[0])).text()
+    if what == "scaled":
+        return Scaled(kind, registers).text()
+    return Sweep(kind, registers).text()

@@ -14,7 +14,9 @@ from rushlight.runtime.jit import Library, load, target
 def registers() -> Registers:
     """What this machine has for tiles."""
     machine = target()
-    return Registers(machine.vector_bytes, machine.vector_registers, machine.has_fma)
+    return Registers(
+        machine.vector_bytes, machine.vector_registers, machine.has_fma, machine.has_f16c
+    )
 
 
 @functools.cache

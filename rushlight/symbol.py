@@ -74,32 +74,36 @@ class Symbol:
 
     def look(self, array: np.ndarray) -> Any:
         """A look at the template: it becomes a value when a view op says how it was made."""
-        if self.trace.thread != threading.get_ident():
+        if self.is_foreign():
             self.elements()
             return array
         return Symbol(self.trace, None, array)
 
     def elements(self) -> np.ndarray:
         """The array that the symbol stands for, for another thread than the one that traces."""
-        if self.trace.thread == threading.get_ident():
-            self.refuse()
         self.wait()
-        if not self.trace.holds(self.template):
+        if not self.is_foreign() or not self.trace.holds(self.template):
             self.refuse()
         return self.template
+
+    def is_foreign(self) -> bool:
+        """Whether another thread asks than the one that traces."""
+        return self.trace.thread != threading.get_ident()
 
     def wait(self) -> None:
         """Lets another thread wait until the trace is over; tensors have their arrays again then.
 
         Not for ever: the function that is traced may itself wait for that thread.
         """
-        if self.trace.thread != threading.get_ident():
+        if self.is_foreign():
             self.trace.over.wait(PATIENCE)
 
     def __len__(self) -> int:
         return len(self.template)
 
-    def __getitem__(self, key: Any) -> Symbol:
+    def __getitem__(self, key: Any) -> Any:
+        if self.is_foreign():
+            return self.elements()[key]
         array = self.template[key]
         if type(array) is not np.ndarray:
             array = self.template[(*key, ...) if isinstance(key, tuple) else (key, ...)]
@@ -107,7 +111,9 @@ class Symbol:
             self.refuse()
         return self.look(array)
 
-    def reshape(self, *shape: Any, **options: Any) -> Symbol:
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        if self.is_foreign():
+            return self.elements().reshape(*shape, **options)
         array = self.template.reshape(*shape, **options)
         if array.size and not np.may_share_memory(array, self.template):
             raise ValueError("a look at the elements in that shape needs a copy")

@@ -34,6 +34,8 @@ EAGER: dict[str, Callable[[Any], Any]] = {
     "numpy": lambda x: x.numpy().copy(),
     "clone": lambda x: x.clone().mul_(3),
     "index": lambda x: x[rl.tensor([0, 2])],
+    "pair of indices": lambda x: x[[0, 1], [1, 2]],
+    "reshape": lambda x: x.t().reshape(-1),
     "text": lambda x: str(x),
     "max": lambda x: x.max(1).values,
 }

@@ -96,12 +96,12 @@ def tally(results: dict[str, Times]) -> str:
 
 def page(title: str, versions: dict[str, str], threads: int, how: str, parts: list[str]) -> str:
     """A page with its header: date, commit, versions, machine, load."""
-    listed = ", ".join([f"{module} {version}" for module, version in versions.items()])
+    python = {"Python": platform.python_version()}
+    listed = ", ".join([f"{name} {version}" for name, version in (versions | python).items()])
     count = "one thread" if threads == 1 else f"{threads} threads"
     header = (
-        f"{datetime.date.today()}, commit {commit()}; {listed}, Python "
-        f"{platform.python_version()}; {cpu_name()}, {count} each; load average {load()} at the "
-        f"end. {how} Written by `make bench`."
+        f"{datetime.date.today()}, commit {commit()}; {listed}; {cpu_name()}, "
+        f"{count} each; load average {load()} at the end. {how} Written by `make bench`."
     )
     return "\n".join([f"# {title}", "", header, "", *parts]).rstrip() + "\n"
 
@@ -121,7 +121,8 @@ def commit() -> str:
 
     changed = [c for c in git("status", "--porcelain", "-uno").splitlines() if c[3:]]
     dirty = [c for c in changed if not c.endswith(OUTPUTS)]
-    return git("rev-parse", "--short", "HEAD").strip() + (" with changes" if dirty else "")
+    found = git("rev-parse", "--short", "HEAD").strip() or "unknown"
+    return found + (" with changes" if dirty else "")
 
 
 def load() -> str:

@@ -1,7 +1,7 @@
 """Rushlight beside its peers: own process each, alternating rounds, best of several, as ratios.
 
 python -m benchmarks.run                    # everything; writes the pages into benchmarks/
-python -m benchmarks.run --only "softmax,ResNet-18" --threads 1   # some; into build/benchmarks/
+python -m benchmarks.run --only "softmax,ResNet-18" --parts calls   # into build/benchmarks/
 python -m benchmarks.run --quick            # whether all of it runs: tiny inputs, one call each
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks import picture, report, scaling, starts
 from benchmarks.contenders import PEERS_VARIABLE, ROOT
 from benchmarks.race import Times, race, versions, workers
-from benchmarks.workloads import WORKLOADS
+from benchmarks.sweeps import SWEEPS
+from benchmarks.workloads import STARTS, WORKLOADS
 
 ROUNDS = 5
 PARTS = ("calls", "starts", "scaling")
@@ -25,7 +27,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", help="parts of the names of workloads, with commas")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, help="what to run; all by default")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="at most so many")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each contender")
     parser.add_argument("--quick", action="store_true", help="tiny inputs, one round")
@@ -53,39 +55,50 @@ def bars(results: dict[str, Times]) -> list[picture.Bar]:
     return made
 
 
+def calls(names: list[str], rounds: int, given: argparse.Namespace) -> tuple[dict, dict]:
+    """The times of workloads, and the versions of the frameworks that ran them."""
+    with workers(given.threads) as racing:
+        results = {name: race(racing, name, rounds, given.quick) for name in names}
+        return results, versions(racing)
+
+
 def main() -> None:
     given = arguments()
     if given.peers:
         os.environ[PEERS_VARIABLE] = given.peers
-    parts = given.parts or (("calls",) if given.only else PARTS)
     whole = not given.only and not given.quick
     out = given.out or (ROOT / "benchmarks" if whole else ROOT / "build" / "benchmarks")
     rounds = 1 if given.quick else given.rounds
-    wanted = (given.only or "").split(",")
-    names = [name for name in WORKLOADS if any([part in name for part in wanted])]
     how = f"Best of up to {rounds} alternating rounds, one process each."
     if given.quick:
         how = "**Tiny inputs and one call each: only whether it runs.**"
+    wanted = (given.only or "").split(",")
+
+    def chosen(names: Iterable[str]) -> list[str]:
+        return [name for name in names if any([part in name for part in wanted])]
+
     sections: list[str] = []
     frameworks: dict[str, str] = {}
-    if "calls" in parts:
-        with workers(given.threads) as racing:
-            results = {name: race(racing, name, rounds, given.quick) for name in names}
-            frameworks = versions(racing)
+    if "calls" in given.parts and (names := chosen(WORKLOADS)):
+        results, frameworks = calls(names, rounds, given)
         sections += ["![ratios](results.svg)", "", report.tally(results), ""]
         sections += ["## A call", "", *report.call_table(results), ""]
         title = "Our time over the best peer's (dynamic: over PyTorch's)"
         write(out, "results.svg", picture.bars(title, bars(results)))
-    if "starts" in parts:
+    few = min(3, rounds)
+    if "starts" in given.parts and (names := chosen(STARTS)):
         sections += ["## The first calls in a fresh process, and its memory beyond the import", ""]
-        sections += [*starts.start_section(min(3, rounds), given.threads, given.quick), ""]
+        sections += [*starts.start_section(names, few, given.threads, given.quick), ""]
+    if "starts" in given.parts and not given.only:
         sections += ["## Import", "", *starts.import_section()]
     if sections:
         write(out, "RESULTS.md", report.page("Results", frameworks, given.threads, how, sections))
-    if "scaling" in parts:
-        found, frameworks = scaling.measure_sweeps(min(3, rounds), given.threads, given.quick)
-        tables, drawing = scaling.sweep_sections(found)
-        tables += scaling.thread_section(min(3, rounds), max(2, given.threads), given.quick)
+    if "scaling" in given.parts:
+        sweeps = [sweep for sweep in SWEEPS if chosen([sweep.title])]
+        found, frameworks = scaling.measure_sweeps(sweeps, few, given.threads, given.quick)
+        tables, drawing = scaling.sweep_sections(sweeps, found)
+        names = chosen(scaling.THREADED)
+        tables += scaling.thread_section(names, few, max(2, given.threads), given.quick)
         write(out, "scaling.svg", drawing)
         write(out, "SCALING.md", report.page("Scaling", frameworks, given.threads, how, tables))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.picture import LINES, Curve, panels, slope
 from benchmarks.race import race, versions, workers
 from benchmarks.report import duration, table
-from benchmarks.sweeps import SWEEPS
+from benchmarks.sweeps import Sweep
 
 THREADED = (
     "sin(x) + cos(y), 1M",
@@ -21,12 +23,12 @@ THREADED = (
 
 
 def measure_sweeps(
-    rounds: int, threads: int, tiny: bool
+    sweeps: Sequence[Sweep], rounds: int, threads: int, tiny: bool
 ) -> tuple[list[list[Curve]], dict[str, str]]:
     """The curves of each sweep, those of contenders that ran it; and the versions of these."""
     found = []
     with workers(threads, LINES) as racing:
-        for sweep in SWEEPS:
+        for sweep in sweeps:
             best = {}
             for size in sweep.sizes:
                 best[size] = race(racing, sweep.name(size), rounds, tiny).best
@@ -38,11 +40,11 @@ def measure_sweeps(
         return found, versions(racing)
 
 
-def sweep_sections(found: list[list[Curve]]) -> tuple[list[str], str]:
+def sweep_sections(sweeps: Sequence[Sweep], found: list[list[Curve]]) -> tuple[list[str], str]:
     """A table for each sweep, and the picture of all."""
     parts = ["![times against sizes](scaling.svg)", ""]
     drawings = []
-    for sweep, curves in zip(SWEEPS, found, strict=True):
+    for sweep, curves in zip(sweeps, found, strict=True):
         rows = [
             [
                 c.name,
@@ -58,14 +60,14 @@ def sweep_sections(found: list[list[Curve]]) -> tuple[list[str], str]:
     return parts, panels("Time of a step, log-log", drawings)
 
 
-def thread_section(rounds: int, threads: int, tiny: bool) -> list[str]:
+def thread_section(names: Sequence[str], rounds: int, threads: int, tiny: bool) -> list[str]:
     """How much quicker so many threads are than one."""
     best: dict[int, dict[str, dict[str, float]]] = {}
     for count in (1, threads):
         with workers(count, LINES) as racing:
-            best[count] = {name: race(racing, name, rounds, tiny).best for name in THREADED}
+            best[count] = {name: race(racing, name, rounds, tiny).best for name in names}
     rows = []
-    for name in THREADED:
+    for name in names:
         alone, together = best[1][name], best[threads][name]
         gains = [
             f"{duration(alone[c])} → {duration(together[c])} ({alone[c] / together[c]:.2f}×)"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 
 from benchmarks.contenders import (
     CONTENDERS,
@@ -44,10 +45,11 @@ def start(name: str, threads: int, workload: str, tiny: bool, folder: str) -> di
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
 
 
-def start_section(rounds: int, threads: int, tiny: bool) -> list[str]:
+def start_section(names: Sequence[str], rounds: int, threads: int, tiny: bool) -> list[str]:
     """The table of first calls and of memory."""
     rows = []
-    for workload, goals in STARTS.items():
+    for workload in names:
+        goals = STARTS[workload]
         bytes_of_pytorch = None
         for name in sorted(present(), key=lambda n: n != "PyTorch"):  # what memory is compared with
             colds, warms = [], []

@@ -71,6 +71,6 @@ def test_slopes() -> None:
 
 def test_the_page_on_scaling_has_each_sweep() -> None:
     curves = [[Curve("Rushlight", {size: 1e-4 * size for size in sweep.sizes})] for sweep in SWEEPS]
-    lines, drawing = scaling.sweep_sections(curves)
+    lines, drawing = scaling.sweep_sections(SWEEPS, curves)
     assert sum([line.endswith("| 1.00 |") for line in lines]) == len(SWEEPS)
     assert len(list(ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}g"))) == 5

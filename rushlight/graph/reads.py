@@ -89,13 +89,8 @@ def names_of(path: str) -> list[str]:
     return re.findall(r"[A-Za-z_]\w*", path.removeprefix("closure variable "))
 
 
-def line_of_change(codes: Iterable[CodeType], names: Iterable[Any]) -> str | None:
-    """``file:line`` where code writes to one of ``names``, the first that it writes to at all.
-
-    >>> seen = []
-    >>> line_of_change([(lambda x: seen.append(x)).__code__], ["seen"])  # doctest: +ELLIPSIS
-    '<doctest ...>:1'
-    """
+def lines_of(codes: Iterable[CodeType]) -> dict[str, list[tuple[str, Any]]]:
+    """The operations and their arguments in each line (``file:line``) of some code."""
     lines: dict[str, list[tuple[str, Any]]] = {}
     for code in codes:
         for part in nested(code):
@@ -104,6 +99,23 @@ def line_of_change(codes: Iterable[CodeType], names: Iterable[Any]) -> str | Non
                 line = starts.get(instruction.offset) or line
                 found = lines.setdefault(f"{part.co_filename}:{line}", [])
                 found.append((instruction.opname, instruction.argval))
+    return lines
+
+
+def line_of_use(codes: Iterable[CodeType], name: str) -> str | None:
+    """``file:line`` of the first line that names a global or an attribute ``name``."""
+    lines = lines_of(codes).items()
+    return next((place for place, done in lines if name in [what for _, what in done]), None)
+
+
+def line_of_change(codes: Iterable[CodeType], names: Iterable[Any]) -> str | None:
+    """``file:line`` where code writes to one of ``names``, the first that it writes to at all.
+
+    >>> seen = []
+    >>> line_of_change([(lambda x: seen.append(x)).__code__], ["seen"])  # doctest: +ELLIPSIS
+    '<doctest ...>:1'
+    """
+    lines = lines_of(codes)
     for name in names:
         for place, done in lines.items():
             stores = any([kind.startswith("STORE_") and what == name for kind, what in done])

@@ -27,7 +27,7 @@ from rushlight.graph.draws import Draws
 from rushlight.graph.effects import Capture
 from rushlight.graph.guards import Guards
 from rushlight.graph.ir import INPUT, Graph
-from rushlight.graph.reads import line_of_change, names_of
+from rushlight.graph.reads import line_of_change, line_of_use, names_of
 from rushlight.graph.results import leaves
 from rushlight.graph.trace import Trace, chain, hooks_among, root
 from rushlight.graph.watches import MISSING, Change, Items, Watch
@@ -92,9 +92,10 @@ def attempt(
                 "outside and pass it in (random numbers: draw with rl.rand and the like)"
             )
         if draws.happened():
+            line = line_of_use(guards.codes, "random") or "an unknown line"
             raise TraceError(
-                "the function draws random numbers from Python or NumPy, which would be the same "
-                "ones at each call: draw them with rl.rand and the like, or pass them in"
+                f"the function draws random numbers from Python or NumPy at {line}, which would be "
+                "the same ones at each call: draw them with rl.rand and the like, or pass them in"
             )
         made = traced.finish()
     except TraceError as error:

@@ -61,7 +61,7 @@ def test_refused_functions_read_at_each_call() -> None:
 
 
 def test_numpy_draws_are_refused() -> None:
-    with pytest.raises(TraceError, match="draws random numbers from Python or NumPy"):
+    with pytest.raises(TraceError, match=r"draws random numbers .* at .*test_world.py:"):
         rl.compile(lambda x: x * float(np.random.rand()), fullgraph=True)(rl.ones(1))
 
 

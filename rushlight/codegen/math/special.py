@@ -30,7 +30,7 @@ SLOPE = FORMATS["f32"].rounded(2 / math.sqrt(math.pi))
 
 @expansion
 def erf(b: Builder, x: Value) -> Value:
-    """The error function. Error: 2.0 ulp, in f64 2.7."""
+    """The error function. Error: 2.1 ulp, in f64 2.7."""
     a = absolute(b, x)
     if x.kind == "f32":
         a = clamp(b, a, 0.0, 4.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen import chains, fill, tiling
+from rushlight.codegen import chains, fill, recurrent, tiling, winograd
 from rushlight.codegen.microkernel import Registers
 
 
@@ -10,6 +10,10 @@ def text_of(name: str, registers: Registers) -> str:
     """The text of a function."""
     if name == fill.NAME:
         return fill.Fill().text()
+    if name == recurrent.NAME:
+        return recurrent.Recur().text()
     if name == chains.NAME:
         return chains.Chain().text()
+    if name.startswith("winograd_"):
+        return winograd.Text(name, registers).text()
     return tiling.text_of(name, registers)

@@ -36,6 +36,12 @@ class Fused(Op, abstract=True):
         """The kernel: the gradients of the ``wanted`` operands."""
         raise NotImplementedError
 
+    def unrolled_gradient(
+        self, wanted: Sequence[str], g: Any, y: Any, *operands: Any, **attrs: Any
+    ) -> Any:
+        """The gradients made with ops that are not to be recorded, if graphs should hold them."""
+        return NotImplemented
+
     def vjp(self, g, y, *operands, **attrs):
         named = zip(self.operands, operands, strict=True)
         wanted = {name: t for name, t in named if isinstance(t, Tensor) and t.requires_grad}
@@ -75,6 +81,11 @@ class FusedGradient(Op):
         named = dict(zip(attrs["op"].operands, arrays[-len(attrs["op"].operands) :], strict=True))
         found = [named[name] for name in attrs["wanted"]]
         return tuple([np.empty(a.shape, single(a[:0]).dtype) for a in found])
+
+    def decompose(self, *tensors, op, wanted, attrs):
+        first, last = len(op.differentiable), len(tensors) - len(op.operands)
+        g, y, operands = tensors[:first], tensors[first:last], tensors[last:]
+        return op.unrolled_gradient(wanted, g, y, *operands, **attrs)
 
     def eager(self, *arrays, op, wanted, attrs):
         given = [single(a) for a in arrays]

@@ -9,7 +9,9 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels import recurrent as kernels
+from rushlight.ops import recurrent_scans  # noqa: F401 - registers the loops
 from rushlight.ops.base import ops, registry
+from rushlight.ops.channels_last import stored
 from rushlight.ops.contraction import mixed
 from rushlight.ops.fused import Fused, single
 from rushlight.tensor import Tensor
@@ -74,6 +76,37 @@ class RecurrentLayer(Fused, abstract=True):
             return (*public, *results[1 + self.states :])
         return results
 
+    def decompose(self, *operands, sizes, reverse):
+        """The product of all inputs, and a loop over time for sequences of one length."""
+        if not scannable(sizes, *[t for t in operands if t is not None]):
+            return NotImplemented
+        return self.scanned(*operands, steps=len(sizes), reverse=reverse)
+
+    def scanned(self, *operands: Any, steps: int, reverse: bool) -> Any:
+        """The results, made with a scan."""
+        raise NotImplementedError
+
+    def unrolled_gradient(self, wanted, g, y, *operands, sizes, reverse):
+        """The gradients, made with a scan."""
+        if not scannable(sizes, *[t for t in operands if t is not None]) or "w_hr" in wanted:
+            return NotImplemented
+        inner, outer, before, makers = self.scanned_gradient(
+            g, y, *operands, steps=len(sizes), reverse=reverse
+        )
+        x, w_ih = operands[0], operands[1 + self.states]
+        makers |= {
+            "x": lambda: inner @ w_ih,
+            "w_ih": lambda: inner.T @ x,
+            "w_hh": lambda: outer.T @ before,
+            "b_ih": lambda: inner.sum(0),
+            "b_hh": lambda: outer.sum(0),
+        }
+        return tuple([makers[name]() for name in wanted])
+
+    def scanned_gradient(self, g: Any, y: Any, *operands: Any, steps: int, reverse: bool) -> Any:
+        """As :meth:`backward`, made with a scan."""
+        raise NotImplementedError
+
     def gradient(self, wanted, g, y, *operands, sizes, reverse):
         steps = kernels.spans(sizes, reverse)
         inner, outer, before, makers = self.backward(steps, g, y, *operands)
@@ -99,9 +132,29 @@ class RecurrentLayer(Fused, abstract=True):
         return (ops.cat(outputs), *states)
 
 
+def scannable(sizes: Sequence[int], *operands: Tensor) -> bool:
+    """Whether a scan does it: sequences of one length, of a common dtype."""
+    kinds = (np.dtype(np.float32), np.dtype(np.float64))
+    filled = all([t._array.dtype in kinds and t._array.size for t in operands])
+    return filled and len(set(sizes)) == 1
+
+
+def around(states: Tensor, rows: int, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The states before and after each step, and the last one."""
+    early, late = states[:-rows], states[rows:]
+    return (late, early, states[:rows]) if reverse else (early, late, states[-rows:])
+
+
 def added(a: Any, b: Any) -> Any:
     """The sum of two arrays of which either may be None."""
     return b if a is None else a if b is None else a + b
+
+
+def scan(layer: Any, *operands: Tensor, gradient: bool = False, **attrs: Any) -> Any:
+    """The loop over time of a layer, or of its gradient."""
+    name = layer.name.removesuffix("_layer") + ("_scan_gradient" if gradient else "_scan")
+    first = [stored(t) for t in operands[: 1 + layer.states]]  # which may be views of anything
+    return registry[name].call(*first, *operands[1 + layer.states :], **attrs)
 
 
 class RnnTanhLayer(RecurrentLayer):
@@ -116,6 +169,19 @@ class RnnTanhLayer(RecurrentLayer):
         dy, dh = g
         dz, dh = kernels.rnn_gradient(dy, dh, y[0], w_hh, steps, self.relu)
         return dz, dz, y[2], {"h": lambda: dh}
+
+    def scanned(self, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
+        z = ops.linear(x, w_ih, added(b_ih, b_hh))
+        hs = scan(self, z, h, w_hh, steps=steps, reverse=reverse)
+        before, y, last = around(hs, len(h), reverse)
+        return y, last, before
+
+    def scanned_gradient(self, g, y, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
+        dy, dh = g
+        hs = ops.cat((y[0], h) if reverse else (h, y[0]))
+        dz, dhs = scan(self, dy, dh, hs, w_hh, gradient=True, steps=steps, reverse=reverse)
+        first = around(dhs, len(h), not reverse)[2]
+        return dz, dz, y[2], {"h": lambda: first}
 
     def step(self, x, h, w_ih, w_hh, b_ih, b_hh):
         z = ops.linear(x, w_ih, b_ih) + ops.linear(h, w_hh, b_hh)
@@ -150,6 +216,24 @@ class LstmLayer(RecurrentLayer):
         makers = {"h": lambda: dh, "c": lambda: dc, "w_hr": lambda: dr.T.dot(o * tanh_c)}
         return dz, dz, before, makers
 
+    def scanned(self, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, steps, reverse):
+        if w_hr is not None:
+            return NotImplemented
+        z = ops.linear(x, w_ih, added(b_ih, b_hh))
+        hs, cs, gates, tanh = scan(self, z, h, c, w_hh, steps=steps, reverse=reverse)
+        before, y, last = around(hs, len(h), reverse)
+        c_before, _, c_last = around(cs, len(h), reverse)
+        return y, last, c_last, gates, gates.chunk(4, 1)[2], tanh, before, c_before
+
+    def scanned_gradient(self, g, y, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, steps, reverse):
+        dy, dh, dc = g
+        _, _, c_last, gates, _, tanh, before, c_before = y
+        cs = ops.cat((c_last, c_before) if reverse else (c_before, c_last))
+        operands = (dy, dh, dc, gates, tanh, cs, w_hh)
+        dz, dhs, dcs = scan(self, *operands, gradient=True, steps=steps, reverse=reverse)
+        first, c_first = [around(d, len(h), not reverse)[2] for d in (dhs, dcs)]
+        return dz, dz, before, {"h": lambda: first, "c": lambda: c_first}
+
     def step(self, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
         z = ops.linear(x, w_ih, b_ih) + ops.linear(h, w_hh, b_hh)
         i, f, g, o = z.chunk(4, 1)
@@ -169,6 +253,22 @@ class GruLayer(RecurrentLayer):
         _, _, gates, new, inner, before = y
         dx, dz, dh = kernels.gru_gradient(dy, dh, gates, new, inner, before, w_hh, steps)
         return dx, dz, before, {"h": lambda: dh}
+
+    def scanned(self, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
+        z = ops.linear(x, w_ih, b_ih)
+        bias = ops.zeros(len(w_hh), dtype=x.dtype) if b_hh is None else b_hh
+        hs, gates, inner = scan(self, z, h, w_hh, bias, steps=steps, reverse=reverse)
+        before, y, last = around(hs, len(h), reverse)
+        return y, last, gates, gates.chunk(3, 1)[2], inner, before
+
+    def scanned_gradient(self, g, y, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
+        dy, dh = g
+        outputs, _, gates, _, inner, before = y
+        hs = ops.cat((outputs, h) if reverse else (h, outputs))
+        operands = (dy, dh, gates, inner, hs, w_hh)
+        dx, dz, dhs = scan(self, *operands, gradient=True, steps=steps, reverse=reverse)
+        first = around(dhs, len(h), not reverse)[2]
+        return dx, dz, before, {"h": lambda: first}
 
     def step(self, x, h, w_ih, w_hh, b_ih, b_hh):
         r, z, n = ops.linear(x, w_ih, b_ih).chunk(3, 1)

@@ -35,8 +35,8 @@ def sink(node: Node, rewriter: Rewriter) -> Node | None:
         return item(node, rewriter)
     if not isinstance(op, Op) or not any([is_permuted(n) for n in node.inputs]):
         return None
-    if isinstance(node.type, tuple):
-        return None  # its items are looked at
+    if isinstance(node.type, tuple) or not node.type.size:
+        return None  # its items are looked at; or there is nothing to lay out
     if op in FOLDS:
         return permuted(*fold_below(node, rewriter), rewriter)
     if op in POOLS:

@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.codegen import chains
+from rushlight.codegen import chains, recurrent
 from rushlight.codegen.fill import fill_of
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.llvm import function
 from rushlight.codegen.loops import lower
 from rushlight.codegen.products import Place, place_of
+from rushlight.codegen.pull import strides
+from rushlight.codegen.recurrent import Recurrence, Shape, recurrence
 from rushlight.codegen.tiling import Work, Works
 from rushlight.codegen.works import works_of
 from rushlight.graph.attributes import DTYPES, LONG
 from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
+from rushlight.ops.recurrent_scans import Scan
+from rushlight.passes.clusters import types as types_of
 from rushlight.passes.fuse import Call, Group
 from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
@@ -27,6 +31,7 @@ from rushlight.runtime.arena import plan as plan_memory
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
+from rushlight.settings import get_num_threads
 
 KINDS = {short: DTYPES[name] for short, name in LONG.items()}
 ADDRESS = TensorType((1,), KINDS["i64"])
@@ -66,6 +71,7 @@ class Assembly:
         self.known: dict[str, str] = {}
         self.works: dict[int, Works] = {}  # of the steps that are contractions
         self.links: dict[int, list[int]] = {}  # the steps that are chained to them
+        self.loops_over_time: dict[int, Recurrence] = {}
         self.space: dict[tuple[int, str], int] = {}  # the slots of memory that they need
         self.leaves()
         self.contractions()
@@ -80,6 +86,8 @@ class Assembly:
                 self.kernels(step, number)
             elif number in self.works:
                 self.contract(step.node, number)
+            elif number in self.loops_over_time:
+                self.recur(step.node, number)
             elif not step.alias:
                 self.program.steps.append(self.call(step.node, number))
         for node, target in self.copies:
@@ -160,6 +168,8 @@ class Assembly:
             for number, works in self.works.items()
             for name, size in works.space.items()
         }
+        for number, found in self.loops_over_time.items():
+            spaces |= self.spaces_of(number, found)
         for (number, _), kind in spaces.items():
             blocks.append(Block(kind.nbytes, number, self.links.get(number, [number])[-1]))
         planned = plan_memory(blocks)
@@ -170,15 +180,79 @@ class Assembly:
         for key, kind in spaces.items():
             self.space[key] = self.add("arena", int(next(offsets)), kind)
 
+    def spaces_of(self, number: int, found: Recurrence) -> dict[tuple[int, str], TensorType]:
+        """Memory that a loop over time needs: for its product, its weight, and unused results."""
+        node: Any = self.plan.steps[number].nodes[0]
+        element = KINDS[found.works.kind]
+        spaces = {
+            (number, name): TensorType((size,), element) for name, size in found.works.space.items()
+        }
+        for name, kind, result in zip(
+            node.op.results, types_of(node), self.results(node), strict=True
+        ):
+            if result is None or (result not in self.first and result not in self.slot_of):
+                spaces[number, name] = kind
+        return spaces
+
     def contractions(self) -> None:
         """Which calls the contraction engine takes over, and how."""
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Call) and not step.alias:
+                if isinstance(step.node.op, Scan):
+                    self.recurrence(number, step.node)
+                    continue
                 places = [None if n is None else self.place(n) for n in step.node.inputs]
                 works = works_of(step.node, places, registers())
                 if works is not None:
                     self.works[number] = works
                     self.chain(number, step.node, places)
+
+    def recurrence(self, number: int, node: Node) -> None:
+        """Takes a loop over time over, if all of its operands are contiguous in memory."""
+        operands = [n for n in node.inputs if n is not None]
+        places = [self.place(n) for n in operands]
+        if any([p is None or p.strides != strides(p.shape) or p.offset for p in places]):
+            return
+        rows, features = operands[0].type.shape[0], self.weight(node).type.shape[1]
+        gates = self.weight(node).type.shape[0] // features
+        steps, reverse = node.attrs["steps"], node.attrs["reverse"]
+        shape = Shape(steps, rows // steps, features, gates, reverse)
+        kind = types_of(node)[0].kind
+        found = recurrence(node.op.name, shape, kind, registers(), get_num_threads())
+        if found is not None:
+            self.loops_over_time[number] = found
+
+    def weight(self, node: Node) -> Node:
+        """The weight of a loop over time."""
+        found = node.inputs[node.op.operands.index("w_hh")]
+        assert found is not None
+        return found
+
+    def recur(self, node: Node, origin: int) -> None:
+        """The steps of a loop over time: packing of its weight, and the loop."""
+        found = self.loops_over_time[origin]
+        op: Any = node.op
+        inputs = [self.slot_of[self.home(n)] for n in node.inputs if n is not None]
+        slots = dict(zip(op.operands, inputs, strict=True))
+        slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
+        for name, result in zip(op.results, self.results(node), strict=True):
+            if result is not None and result in self.slot_of:
+                slots[name] = self.slot_of[result]
+        works = found.works.list
+        for number, work in enumerate(works[:-1]):
+            self.share(work, slots, origin, number)
+        slots["table"] = self.table(works[-1].table)
+        functions = [self.pointer(works[-1].name, True)]
+        functions.append(self.pointer(self.text_of(found.kernel), False))
+        used = (self.table(found.table), *functions, *[slots[name] for name in found.buffers])
+        step = KernelStep(recurrent.NAME, used, found.parts, 1, origin, len(works) - 1, True)
+        self.program.steps.append(step)
+
+    def results(self, node: Node) -> list[Node | None]:
+        """The values that a node gives, as far as somebody needs them."""
+        if not isinstance(node.type, tuple):
+            return [node]
+        return [self.items.get((node, i)) for i in range(len(node.type))]
 
     def chain(self, number: int, node: Node, places: list[Place | None]) -> None:
         """Which of the next steps may be done for each block of rows of a product."""

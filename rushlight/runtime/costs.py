@@ -21,6 +21,7 @@ from rushlight.codegen.traverse import Free, walk
 from rushlight.codegen.values import FLOATS, RELATIONS, Builder, Loop, Value
 from rushlight.graph.attributes import SHORT
 from rushlight.graph.ir import Node, TensorType
+from rushlight.ops.recurrent_scans import Scan
 from rushlight.kernels import scalars
 
 SINGLE = frozenset(
@@ -80,10 +81,12 @@ class Cost(NamedTuple):
 
 def call_cost(node: Node) -> Cost:
     """The cost of a library call."""
-    operands = [n.type if n is not None else None for n in node.inputs]
+    operands: list[Any] = [n.type if n is not None else None for n in node.inputs]
     results = node.type if isinstance(node.type, tuple) else (node.type,)
     rule = PRODUCTS.get(node.op.name)
     flops = rule(results[0], *operands) if rule is not None else None
+    if isinstance(node.op, Scan):
+        flops = 2 * operands[0].shape[0] * operands[node.op.operands.index("w_hh")].size
     if node.op.name == "contract":
         letters = "".join(node.attrs["letters"][:2])
         sizes = dict(zip(letters, [n for t in operands if t for n in t.shape], strict=True))

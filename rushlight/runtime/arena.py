@@ -32,19 +32,30 @@ class Plan(NamedTuple):
 def plan(blocks: Sequence[Block]) -> Plan:
     """Offsets such that blocks alive in the same step do not overlap, with a small total.
 
-    The largest block is placed first; each goes into the smallest gap that takes it between the
-    blocks that are alive together with it, or after them.
+    The largest blocks are placed first, or those with most bytes for the longest time: whichever
+    takes less.
 
     >>> from rushlight.runtime.arena import Block, plan
     >>> plan([Block(100, 0, 1), Block(64, 1, 2), Block(100, 2, 3)])
     Plan(offsets=[0, 128, 0], size=192)
+    """
+    sizes = [(-b.size, b.first) for b in blocks]
+    areas = [(-b.size * (b.last - b.first + 1), b.first) for b in blocks]
+    return min([place(blocks, ranks) for ranks in (sizes, areas)], key=lambda found: found.size)
+
+
+def place(blocks: Sequence[Block], ranks: Sequence[tuple[int, int]]) -> Plan:
+    """Places the blocks in the order of their ranks.
+
+    Each goes into the smallest gap that takes it between the blocks that are alive together with
+    it, or after them.
     """
     count, placed = len(blocks), 0
     offsets = [0] * count
     # The placed blocks, sorted by where they start.
     starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     firsts, lasts = np.empty(count, np.int32), np.empty(count, np.int32)
-    for index in sorted(range(count), key=lambda i: (-blocks[i].size, blocks[i].first)):
+    for index in sorted(range(count), key=ranks.__getitem__):
         size, first, last, alignment = blocks[index]
         if size == 0:
             continue

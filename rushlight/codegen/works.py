@@ -8,6 +8,7 @@ from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.products import Place, product_works
 from rushlight.codegen.pull import strides
 from rushlight.codegen.tiling import Works
+from rushlight.codegen.winograd import winograd_works
 from rushlight.graph.ir import Node
 
 
@@ -29,4 +30,9 @@ def works_of(
         return None
     result = Place(node.type.shape, strides(node.type.shape))
     letters = node.op.subscripts(node.attrs, first.shape, second.shape)
+    if node.attrs.get("tile"):
+        kind, tile = node.type.kind, node.attrs["tile"]
+        works = winograd_works(letters, first, second, result, tile, kind, registers)
+        if works is not None:
+            return works
     return product_works(letters, first, second, result, node.type.kind, registers, whole_rows)

@@ -19,12 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from rushlight.config import config
 from rushlight.kernels.windows import Geometry, Sizes
 from rushlight.ops.base import Op, ops, registry
 from rushlight.ops.views import View
 from rushlight.tensor import Tensor
 
 KINDS = (np.dtype(np.float32), np.dtype(np.float64))
+PLAIN = Geometry((1, 1), (), (1, 1))
+LANES = 16  # channels that tiles come in
+MOVED = 40  # multiply-adds that take as long as to write and read an element
 LETTERS = "pqr", "hwd"  # of places and of the positions in a window
 
 
@@ -67,13 +71,16 @@ def first(kernel: int, dilation: int) -> int:
 
 
 class Contract(Op):
-    """Products of elements, summed over the letters that the result lacks, as in ``einsum``."""
+    """Products of elements, summed over the letters that the result lacks, as in ``einsum``.
+
+    Windows of 3 × 3 elements may be multiplied in tiles, by Winograd's way: ``tile`` is their size.
+    """
 
     function = method = differentiable = False
     library = "a contraction"
 
-    def check(self, a: Tensor, b: Tensor, letters: tuple[str, str, str]) -> Any:
-        return (a, b), {"letters": letters}
+    def check(self, a: Tensor, b: Tensor, letters: tuple[str, str, str], tile: int = 0) -> Any:
+        return (a, b), {"letters": letters, "tile": tile}
 
     def subscripts(self, attrs: Any, a: Sequence[int], b: Sequence[int]) -> tuple[str, str, str]:
         return attrs["letters"]
@@ -83,7 +90,7 @@ class Contract(Op):
         sizes = dict(zip(of_a + of_b, arrays[0].shape + arrays[1].shape, strict=True))
         return np.empty([sizes[x] for x in of_y], arrays[0].dtype)
 
-    def eager(self, a, b, *, letters):
+    def eager(self, a, b, *, letters, tile):
         return np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
 
 
@@ -155,12 +162,32 @@ def letters_of(dims: int, groups: int) -> tuple[str, str, str]:
     return places, positions, "g" if groups > 1 else ""
 
 
+def tile_of(v: Tensor, columns: int, geometry: Geometry) -> int:
+    """The size of the tiles in which windows of 3 × 3 elements are quickest multiplied; 0 for none.
+
+    Tiles of m × m results take (m + 2)² products in the place of 9 m², but images, results and
+    weight are written and read again at (m + 2)² points.
+    """
+    if not config.winograd or geometry._replace(padding=()) != PLAIN or v.shape[3:5] != (3, 3):
+        return 0
+    images, height, width, _, _, channels = v.shape
+    if channels % LANES or columns % LANES:
+        return 0
+    costs = {0: 9 * images * height * width * channels * columns}
+    for m in (2, 4):
+        tiles, points = images * -(-height // m) * -(-width // m), (m + 2) ** 2
+        moved = tiles * (channels + columns) + channels * columns
+        costs[m] = points * (tiles * channels * columns + MOVED * moved)
+    return min(costs, key=costs.__getitem__)
+
+
 def convolution(x: Tensor, w: Tensor, geometry: Geometry, count: Sizes) -> Tensor:
     """:class:`rushlight.ops.convolution.Convolve` without a bias."""
     dims, groups = len(count), geometry.groups
     p, k, g = letters_of(dims, groups)
     v = windows_of(x, w.shape[2:], geometry, count)
-    y = contract(v, grouped(w, groups), (f"n{p}{k}{g}c", f"{g}oc{k}", f"n{p}{g}o"))
+    letters = f"n{p}{k}{g}c", f"{g}oc{k}", f"n{p}{g}o"
+    y = contract(v, grouped(w, groups), letters, tile_of(v, len(w), geometry))
     return channels_second(y.view(len(x), *count, len(w)))
 
 
@@ -172,8 +199,8 @@ def convolution_weight(x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) 
     r = last(y)
     if groups > 1:
         r = r.reshape(*r.shape[:-1], groups, r.shape[-1] // groups)
-    w = contract(v, r, (f"n{p}{k}{g}c", f"n{p}{g}o", f"{g}{k}co"))
-    at = {letter: d for d, letter in enumerate(f"{g}{k}co")}
+    w = contract(v, r, (f"n{p}{k}{g}c", f"n{p}{g}o", f"{g}c{k}o"))
+    at = {letter: d for d, letter in enumerate(f"{g}c{k}o")}
     w = w.permute(*[at[letter] for letter in f"{g}oc{k}"])
     return w if groups == 1 else w.reshape(y.shape[1], -1, *kernel)
 
@@ -221,4 +248,5 @@ def phase(y: Tensor, w: Tensor, geometry: Geometry, count: Sizes, offset: Sizes)
     v = sliding(z, tuple(kernel), (1,) * dims, dilation, count)
     part = grouped(w[tuple(cut)] if any([s > 1 for s in geometry.stride]) else w, groups)
     letters = f"n{places}{positions}{g}o", f"{g}oc{positions}", f"n{places}{g}c"
-    return contract(v, part, letters).view(len(y), *count, channels)
+    tile = tile_of(v, channels, geometry)
+    return contract(v, part, letters, tile).view(len(y), *count, channels)

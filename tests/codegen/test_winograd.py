@@ -1,0 +1,89 @@
+"""Convolutions in tiles: exact transforms, small errors, a model that knows when."""
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.codegen.winograd import TRANSFORMS
+from rushlight.ops import channels_last
+from rushlight.ops.convolution import convolve_transposed
+
+F = rl.nn.functional
+
+
+@pytest.mark.parametrize("size", TRANSFORMS)
+def test_transforms_give_correlations(size):
+    b, g, a = TRANSFORMS[size]
+    generator = np.random.default_rng(0)
+    d, w = generator.normal(size=(size + 2, size + 2)), generator.normal(size=(3, 3))
+    y = a @ ((g @ w @ g.T) * (b @ d @ b.T)) @ a.T
+    windows = np.lib.stride_tricks.sliding_window_view(d, (3, 3))
+    np.testing.assert_allclose(y, np.einsum("pqhw,hw->pq", windows, w), atol=1e-13)
+
+
+def relative_error(found, wanted):
+    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("size", TRANSFORMS)
+@pytest.mark.parametrize(
+    ("height", "width", "padding"), [(8, 8, 1), (7, 13, 1), (6, 9, 0), (5, 4, 2)]
+)
+def test_forward_and_gradient(monkeypatch, kind, size, height, width, padding):
+    monkeypatch.setattr(channels_last, "tile_of", lambda *_: size)
+    rl.manual_seed(0)
+    dtype = getattr(rl, kind)
+    x, w = rl.randn(3, 32, height, width, dtype=dtype), rl.randn(48, 32, 3, 3, dtype=dtype)
+
+    def step(x, w):
+        x = x.detach().requires_grad_(True)
+        y = F.conv2d(x, w, padding=padding)
+        (y * y.detach().cos()).sum().backward()
+        return y, x.grad
+
+    limit = 1e-4 if kind == "float32" else 1e-12
+    compiled = rl.compile(step, fullgraph=True)(x, w)
+    for found, wanted in zip(compiled, step(x.double(), w.double()), strict=True):
+        # The gradient is of a cosine of y, which carries its error on.
+        assert relative_error(found.detach().numpy(), wanted.detach().numpy()) < limit
+
+
+def tile(images, size, channels, columns, geometry=channels_last.PLAIN):
+    v = rl.empty(1).expand(images, size, size, 3, 3, channels)
+    return channels_last.tile_of(v, columns, geometry)
+
+
+def test_the_model_weighs_products_against_memory(monkeypatch):
+    assert tile(8, 56, 64, 64) == 4
+    assert tile(1, 14, 256, 256) == 2  # few tiles share a large weight
+    assert tile(1, 7, 512, 512) == 0
+    assert tile(8, 56, 3, 64) == 0
+    assert tile(8, 56, 64, 64, channels_last.PLAIN._replace(stride=(2, 2))) == 0
+    monkeypatch.setattr(rl.config, "winograd", False)
+    assert tile(8, 56, 64, 64) == 0
+
+
+def test_results_do_not_depend_on_threads():
+    rl.manual_seed(0)
+    x, w = rl.randn(2, 64, 28, 28), rl.randn(64, 64, 3, 3)
+    before = rl.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2):
+            rl.set_num_threads(threads)
+            f = rl.compile(lambda x, w: F.conv2d(x, w, padding=1), fullgraph=True)
+            found.append(f(x, w).numpy())
+    finally:
+        rl.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
+
+
+def test_windows_seen_from_their_end(monkeypatch):
+    monkeypatch.setattr(channels_last, "tile_of", lambda *_: 4)
+    rl.manual_seed(0)
+    geometry = channels_last.PLAIN._replace(padding=(1, 1))
+    y, w = rl.randn(2, 16, 10, 10), rl.randn(16, 32, 3, 3)
+    f = rl.compile(lambda y, w: convolve_transposed(y, w, None, geometry, (10, 10)))
+    wanted = convolve_transposed(y.double(), w.double(), None, geometry, (10, 10))
+    assert relative_error(f(y, w).numpy(), wanted.numpy()) < 1e-5

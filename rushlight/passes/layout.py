@@ -168,9 +168,11 @@ def padded(node: Node, rewriter: Rewriter) -> Node | None:
 
 def joined(node: Node, rewriter: Rewriter) -> Node | None:
     parts = [n for n in node.inputs if n is not None]
-    if not all([n.op is PERMUTE and order_of(n) == order_of(parts[0]) for n in parts]):
+    if not all([is_permuted(n) for n in parts]):
         return None
-    order = order_of(parts[0])
+    order, *others = [order_of(n) for n in parts]
+    if any([other != order for other in others]):
+        return None
     dim = order[node.attrs["dim"] % len(order)]
     kind = TensorType(below(node.type.shape, order), node.type.dtype)
     inner = tuple([n.inputs[0] for n in parts])

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rushlight.codegen.microkernel import Registers, Tile
+from rushlight.codegen.microkernel import Registers, Tile, Vectors
 from rushlight.codegen.native import NativeText
 
 FIELDS = (
     "sum_parts", "row_parts", "column_parts", "rows", "row_block", "columns", "panels",
     "panel_block", "block_count", "sum_blocks", "sum_size", "a_step", "b_step", "b_panel",
-    "direct", "accumulate", "batches", "blocks", "row_offsets", "target_offsets", "taps",
+    "reading", "accumulate", "batches", "blocks", "row_offsets", "target_offsets", "taps",
 )  # fmt: skip
 """The head of the table; the last ones say where its lists begin."""
 
+PACKED, DIRECT, COPIED = range(3)  # how B is read: from panels, where it lies, or both
 VECTORS = 2  # registers of a panel's row
+GROUP = 4  # panels that are copied at once
+DEPTH = 384  # of a block of what is summed: a panel of it fits into the first cache
+DEEPEST = DEPTH * 3 // 2  # of a block that is not cut in two
 
 
 class Panel(NamedTuple):
@@ -30,6 +34,7 @@ class Panel(NamedTuple):
     tap_count: str
     inner: str
     b: str
+    b_step: str
     c: str
     columns: str
     fresh: str
@@ -65,10 +70,16 @@ class Sweep(NativeText):
     def text(self) -> str:
         self.a, self.b, self.table, self.c = [self.buffer(n) for n in range(4)]
         self.head = self.fields(self.table, FIELDS, 5)
+        room = GROUP * self.width * DEEPEST
+        self.write(f"%copy = alloca [{room} x {self.scalar}], align 64")
         self.each("%begin", "%end", 1, [], lambda part, _: self.part(part))
-        texts = [tile.text() for tile in self.tiles.values()]
-        for tile in self.tiles.values():
-            self.declared |= tile.declared
+        functions: list[Tile | Copy] = [
+            *self.tiles.values(),
+            Copy(self.kind, self.registers),
+        ]
+        texts = [function.text() for function in functions]
+        for function in functions:
+            self.declared |= function.declared
         return "\n\n".join([*texts, self.function(self.name)])
 
     def part(self, part: str) -> list[str]:
@@ -111,16 +122,38 @@ class Sweep(NativeText):
         a = self.element(a, self.let(f"mul i64 {begin}, {head['a_step']}"))
         b = self.element(b, self.let(f"mul i64 {k}, {head['b_step']}"))
 
-        def each_panel(j: str, _: list[str]) -> list[str]:
+        depth = self.let(f"mul i64 {tap_count}, {inner}")
+        copied = self.let(f"icmp eq i64 {head['reading']}, {COPIED}")
+        size = self.let(f"mul i64 {depth}, {self.width}")
+        step = self.let(f"select i1 {copied}, i64 {self.width}, i64 {head['b_step']}")
+        beyond = self.let(f"select i1 {copied}, i64 {size}, i64 {head['b_panel']}")
+
+        def each_group(first: str, _: list[str]) -> list[str]:
+            end = self.least(self.let(f"add i64 {first}, {GROUP}"), panels[1])
+            there = self.element(b, self.let(f"mul i64 {first}, {head['b_panel']}"))
+            before = self.let(f"mul i64 {first}, {self.width}")
+            left = self.let(f"sub i64 {head['columns']}, {before}")
+            self.choose(copied, lambda: self.copy(there, depth, left), lambda: None)
+            base = self.let(f"select i1 {copied}, ptr %copy, ptr {there}")
+            return self.each(first, end, 1, [], lambda j, _: each_panel(base, first, j))
+
+        def each_panel(base: str, first: str, j: str) -> list[str]:
+            number = self.let(f"sub i64 {j}, {first}")
+            place = self.element(base, self.let(f"mul i64 {number}, {beyond}"))
             column = self.let(f"mul i64 {j}, {self.width}")
             left = self.let(f"sub i64 {head['columns']}, {column}")
-            place = self.element(b, self.let(f"mul i64 {j}, {head['b_panel']}"))
-            panel = Panel(a, taps, tap_count, inner, place, self.element(c, column), left, fresh)
+            there = self.element(c, column)
+            panel = Panel(a, taps, tap_count, inner, place, step, there, left, fresh)
             several = self.let(f"icmp sgt i64 {left}, {self.lanes}")
             self.choose(several, lambda: self.usual(rows, panel), lambda: self.slim(rows, panel))
             return []
 
-        return self.each(*panels, 1, [], each_panel)
+        return self.each(*panels, GROUP, [], each_group)
+
+    def copy(self, b: str, depth: str, columns: str) -> None:
+        """Copies a group of panels to where they are read from end to end."""
+        arguments = f"ptr {b}, i64 {self.head['b_step']}, i64 {depth}, i64 {columns}, ptr %copy"
+        self.write(f"call void @{Copy.NAME}({arguments})")
 
     def usual(self, rows: tuple[str, str], panel: Panel) -> None:
         """High tiles, then as many low ones as leave the fewest rows empty.
@@ -134,14 +167,16 @@ class Sweep(NativeText):
         empty = self.let(f"sub i64 {self.let(f'mul i64 {number}, {high}')}, {count}")
         lows = self.let(f"udiv i64 {empty}, {high - low}")
         full = self.let(f"icmp sge i64 {panel.columns}, {self.width}")
-        packed = self.let(f"icmp eq i64 {self.head['direct']}, 0")
+        packed = self.let(f"icmp ne i64 {self.head['reading']}, {DIRECT}")
         whole = self.let(f"or i1 {full}, {packed}")
         highs = self.let(f"select i1 {whole}, i64 {self.let(f'sub i64 {number}, {lows}')}, i64 0")
         highs = self.call("llvm.smax.i64", "i64", [("i64", highs), ("i64", "0")])
         middle = self.let(f"add i64 {begin}, {self.let(f'mul i64 {highs}, {high}')}")
         middle = self.least(middle, end)
         self.tile_loop(
-            Tile(self.kind, self.registers, high, VECTORS, False), (begin, middle), panel
+            Tile(self.kind, self.registers, high, VECTORS, False),
+            (begin, middle),
+            panel,
         )
         self.tile_loop(Tile(self.kind, self.registers, low, VECTORS, True), (middle, end), panel)
 
@@ -164,7 +199,7 @@ class Sweep(NativeText):
                 panel.inner,
                 head["a_step"],
                 panel.b,
-                head["b_step"],
+                panel.b_step,
                 panel.c,
                 self.offset(head["target_offsets"], i),
                 panel.columns,
@@ -176,3 +211,37 @@ class Sweep(NativeText):
             return []
 
         self.each(*rows, tile.rows, [], call)
+
+
+class Copy(Vectors):
+    """The text of the function that copies a group of panels."""
+
+    NAME = "copy_panels"
+    ARGUMENTS = "ptr %b, i64 %step, i64 %depth, i64 %columns, ptr %target"
+
+    def text(self) -> str:
+        width = self.lanes * VECTORS
+        self.size = self.let(f"mul i64 %depth, {width}")
+        counts = [self.let(f"sub i64 %columns, {v * self.lanes}") for v in range(GROUP * VECTORS)]
+        self.choose(
+            self.let(f"icmp sge i64 %columns, {GROUP * width}"),
+            lambda: self.rows([""] * len(counts)),
+            lambda: self.rows([self.first_lanes(count) for count in counts]),
+        )
+        head = f"define internal void @{self.NAME}({self.ARGUMENTS}) {{"
+        return "\n".join([head, "entry:", *self.frames[0].lines, "ret void", "}"])
+
+    def rows(self, masks: list[str]) -> None:
+        """All rows of the panels, each register through its mask."""
+
+        def row(_: str, values: list[str]) -> list[str]:
+            source, target = values
+            for v, mask in enumerate(masks):
+                panel, register = divmod(v, VECTORS)
+                x = self.load(self.element(source, str(v * self.lanes)), mask)
+                place = self.element(target, self.let(f"mul i64 {self.size}, {panel}"))
+                place = self.element(place, str(register * self.lanes))
+                self.write(f"store {self.vector} {x}, ptr {place}, align {self.bytes}")
+            return [self.element(source, "%step"), self.element(target, str(self.lanes * VECTORS))]
+
+        self.each("0", "%depth", 1, [("ptr", "%b"), ("ptr", "%target")], row)

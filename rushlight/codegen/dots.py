@@ -78,7 +78,12 @@ class Dots(Vectors):
         ]
 
     def tile(
-        self, a: str, i: str, columns: list[str], places: list[str], inner: tuple[str, str]
+        self,
+        a: str,
+        i: str,
+        columns: list[str],
+        places: list[str],
+        inner: tuple[str, str],
     ) -> list[str]:
         """Some rows by some columns."""
         head, (begin, end) = self.head, inner
@@ -99,10 +104,12 @@ class Dots(Vectors):
         sums = self.each(begin, whole, self.lanes, zeros, turn)
         carried = [(self.vector, x) for x in sums]
         sums = self.each(whole, end, self.lanes, carried, rest)
-        fresh = self.let(f"icmp eq i64 {head['accumulate']}, 0")
-        for n, x in enumerate(sums):
-            r, j = divmod(n, self.columns)
-            self.put(self.element(places[j], targets[r]), self.total(x), fresh)
+        spots = [self.element(place, target) for target in targets for place in places]
+        more = self.let(f"icmp ne i64 {head['accumulate']}, 0")
+        olds = [self.old(spot, more) for spot in spots]  # all of them before any is written
+        for spot, old, x in zip(spots, olds, sums, strict=True):
+            y = self.let(f"fadd {self.scalar} {old}, {self.total(x)}")
+            self.write(f"store {self.scalar} {y}, ptr {spot}, align {self.bytes}")
         return []
 
     def turn(
@@ -128,12 +135,11 @@ class Dots(Vectors):
             x = self.let(f"fadd {kind} {low}, {high}")
         return x
 
-    def put(self, place: str, x: str, fresh: str) -> None:
-        old = self.branch(
-            self.let(f"xor i1 {fresh}, true"),
+    def old(self, place: str, more: str) -> str:
+        """What C holds already, if it is added to."""
+        return self.branch(
+            more,
             self.scalar,
             "0.0",
             lambda: self.let(f"load {self.scalar}, ptr {place}, align {self.bytes}"),
         )
-        y = self.let(f"fadd {self.scalar} {old}, {x}")
-        self.write(f"store {self.scalar} {y}, ptr {place}, align {self.bytes}")

@@ -13,7 +13,16 @@ from rushlight.codegen.instructions import TYPES, vector, width
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import NativeText
 
-FIELDS = ("rows", "columns", "sums", "sum_size", "step", "accumulate", "batches", "row_offsets")
+FIELDS = (
+    "rows",
+    "columns",
+    "sums",
+    "sum_size",
+    "step",
+    "accumulate",
+    "batches",
+    "row_offsets",
+)
 """The head of the table; the last two say where its lists begin."""
 
 
@@ -65,7 +74,13 @@ class Folder(NativeText):
         beside = self.let(f"icmp eq i64 {head['step']}, 1")
         whole = self.let(f"and i64 {head['columns']}, {-self.lanes}")
         whole = self.let(f"select i1 {beside}, i64 {whole}, i64 0")
-        self.each("0", whole, self.lanes, [], lambda j, _: self.sum(source, target, j, self.lanes))
+        self.each(
+            "0",
+            whole,
+            self.lanes,
+            [],
+            lambda j, _: self.sum(source, target, j, self.lanes),
+        )
         self.each(whole, head["columns"], 1, [], lambda j, _: self.sum(source, target, j, 1))
         return []
 

@@ -144,7 +144,11 @@ class Tile(Vectors):
 
     def added(self, targets: list[str], sums: list[str]) -> list[str]:
         """The sums, with what C holds already unless it is fresh."""
-        there, done, before = self.fresh("more"), self.fresh("sums"), self.frames[-1].label
+        there, done, before = (
+            self.fresh("more"),
+            self.fresh("sums"),
+            self.frames[-1].label,
+        )
         self.write(f"br i1 %fresh, label %{done}, label %{there}")
         self.write(f"{there}:")
         new = []
@@ -214,7 +218,11 @@ class Tile(Vectors):
             high = [self.halved(x, lanes, half) for x in xs]
             bit = self.let(f"and i64 {positive}, {half}")
             wanted = self.let(f"icmp ne i64 {bit}, 0")
-            before, there, done = self.frames[-1].label, self.fresh("part"), self.fresh("done")
+            before, there, done = (
+                self.frames[-1].label,
+                self.fresh("part"),
+                self.fresh("done"),
+            )
             self.write(f"br i1 {wanted}, label %{there}, label %{done}")
             self.write(f"{there}:")
             self.put(places, low, half)

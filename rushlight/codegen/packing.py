@@ -10,20 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from rushlight.codegen.instructions import TYPES, vector, width
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import NativeText
 
 FIELDS = (
-    "panels", "groups", "rows", "tap_count", "inner", "step", "panel_size", "batches",
+    "panels", "blocks", "rows", "tap_count", "inner", "step", "panel_size", "batches",
     "row_offsets", "taps",
 )  # fmt: skip
 """The head of the table; the last three say where its lists begin."""
 
 BLOCK = 4  # lanes of the square blocks that are transposed
 GROUP = 4  # panels that are filled side by side, so that long pieces of memory are read
+PIECES = 32  # of what is summed, for which all panels are filled: each may be on another page
 
+Edges = tuple[str, str]
+Piece = tuple[Edges, Edges]  # taps, and elements along the inner index
 Turn = Callable[[list[str], str], None]
 
 
@@ -49,12 +53,12 @@ class Packing:
         return f"pack_{self.kind}_{self.source}_{self.width}_{self.access}"
 
     @property
-    def group(self) -> int:
-        """How many panels a part has."""
-        return GROUP if self.access == "rows" else 1
+    def by_panels(self) -> bool:
+        """Whether a part is a panel; else it is a piece of all panels."""
+        return self.access != "rows"
 
     def text(self, registers: Registers) -> str:
-        """The function that packs some groups of panels."""
+        """The function that packs some parts."""
         return Packer(self, registers).text()
 
 
@@ -73,32 +77,53 @@ class Packer(NativeText):
         return self.function(self.packing.name)
 
     def part(self, part: str) -> list[str]:
-        """A group of panels of one batch."""
-        head, group = self.head, self.packing.group
-        batch = self.let(f"udiv i64 {part}, {head['groups']}")
-        number = self.let(f"urem i64 {part}, {head['groups']}")
-        offsets = self.offset(head["batches"], self.let(f"mul i64 {batch}, 2"))
-        source = self.at(self.source, self.entry(offsets, 0))
-        target = self.element(self.target, self.entry(offsets, 1))
-        first = self.let(f"mul i64 {number}, {group}")
-        end = self.let(f"add i64 {first}, {group}")
-        if group == 1:
-            self.single(source, target, first)
-            return []
-        self.choose(
-            self.fits(end),
-            lambda: self.several(source, target, first, group),
-            lambda: self.one_by_one(source, target, first, self.least(end, head["panels"])),
-        )
+        """A panel of one batch, or a piece of all its panels."""
+        head = self.head
+        if self.packing.by_panels:
+            batch, panel = self.divided(part, head["panels"])
+            source, target = self.places(batch)
+            taps, inner = ("0", head["tap_count"]), ("0", head["inner"])
+            return self.single(source, target, panel, (taps, inner))
+        above, block = self.divided(part, head["blocks"])
+        batch, tap = self.divided(above, head["tap_count"])
+        source, target = self.places(batch)
+        inner = self.range(block, str(PIECES), head["inner"])
+        before = self.let(f"mul i64 {tap}, {head['inner']}")
+        before = self.let(f"add i64 {before}, {inner[0]}")
+        target = self.element(target, self.let(f"mul i64 {before}, {self.packing.width}"))
+        piece = (tap, self.let(f"add i64 {tap}, 1")), inner
+        full = self.let(f"udiv i64 {head['rows']}, {self.packing.width}")
+        grouped = self.let(f"and i64 {full}, {-GROUP}")
+        edges = ("0", grouped, full, head["panels"])
+        counts = (GROUP, 1, 0)
+        for begin, end, count in zip(edges, edges[1:], counts, strict=False):
+            self.each(
+                begin,
+                end,
+                count or 1,
+                [],
+                partial(self.panels, source, target, piece, count),
+            )
         return []
 
-    def fits(self, panels: str) -> str:
-        """Whether there are rows for that many panels."""
-        rows = self.let(f"mul i64 {panels}, {self.packing.width}")
-        return self.let(f"icmp sle i64 {rows}, {self.head['rows']}")
+    def places(self, batch: str) -> tuple[str, str]:
+        """Where the source and the panels of a batch begin."""
+        offsets = self.offset(self.head["batches"], self.let(f"mul i64 {batch}, 2"))
+        source = self.at(self.source, self.entry(offsets, 0))
+        return source, self.element(self.target, self.entry(offsets, 1))
 
-    def several(self, source: str, target: str, panel: str, count: int) -> None:
-        """Full panels, whose rows lie beside each other."""
+    def panels(
+        self,
+        source: str,
+        target: str,
+        piece: Piece,
+        count: int,
+        panel: str,
+        _: list[str],
+    ) -> list[str]:
+        """Full panels whose rows lie beside each other; or, if ``count`` is 0, the last one."""
+        if not count:
+            return self.single(source, target, panel, piece)
         row = self.let(f"mul i64 {panel}, {self.packing.width}")
         base = self.at(source, self.entry(self.head["row_offsets"], row))
 
@@ -109,22 +134,9 @@ class Packer(NativeText):
                     x = self.get(self.at(rows[0], str(n * self.packing.width + begin)), lanes)
                     self.put(self.element(place, str(begin)), x, lanes)
 
-        self.elements([base], self.panel(target, panel), turn)
+        return self.elements([base], self.panel(target, panel), piece, turn)
 
-    def one_by_one(self, source: str, target: str, first: str, end: str) -> None:
-        """The panels of a group that is not full."""
-
-        def each(panel: str, _: list[str]) -> list[str]:
-            self.choose(
-                self.fits(self.let(f"add i64 {panel}, 1")),
-                lambda: self.several(source, target, panel, 1),
-                lambda: self.single(source, target, panel),
-            )
-            return []
-
-        self.each(first, end, 1, [], each)
-
-    def single(self, source: str, target: str, panel: str) -> None:
+    def single(self, source: str, target: str, panel: str, piece: Piece) -> list[str]:
         """One panel, row by row; rows that are missing repeat the last one."""
         row = self.let(f"mul i64 {panel}, {self.packing.width}")
         last = self.let(f"add i64 {self.head['rows']}, -1")
@@ -137,26 +149,28 @@ class Packer(NativeText):
             for r, here in enumerate(rows):
                 self.put(self.element(place, str(r)), self.get(here))
 
-        self.elements(bases, self.panel(target, panel), turn)
+        return self.elements(bases, self.panel(target, panel), piece, turn)
 
     def panel(self, target: str, number: str) -> str:
         return self.element(target, self.let(f"mul i64 {number}, {self.head['panel_size']}"))
 
-    def elements(self, bases: list[str], target: str, turn: Turn) -> None:
-        """Runs through taps and the inner index: ``turn(rows, place)``."""
-        wide, inner = self.packing.width, self.head["inner"]
+    def elements(self, bases: list[str], target: str, piece: Piece, turn: Turn) -> list[str]:
+        """Runs through some taps and some of the inner index: ``turn(rows, place)``."""
+        wide, (taps, (first, last)) = self.packing.width, piece
         squares = self.packing.access == "inner"
 
         def tap(t: str, values: list[str]) -> list[str]:
             (place,) = values
             offset = self.entry(self.head["taps"], t)
             rows = [self.at(base, offset) for base in bases]
-            begin = "0"
+            begin = first
             if squares:
-                begin = self.let(f"and i64 {inner}, {-BLOCK}")
+                begin = self.let(f"and i64 {last}, {-BLOCK}")
                 carried = [("ptr", place)]
-                (place,) = self.each("0", begin, BLOCK, carried, lambda i, v: square(rows, i, v[0]))
-            return self.each(begin, inner, 1, [("ptr", place)], lambda i, v: one(rows, i, v[0]))
+                (place,) = self.each(
+                    first, begin, BLOCK, carried, lambda i, v: square(rows, i, v[0])
+                )
+            return self.each(begin, last, 1, [("ptr", place)], lambda i, v: one(rows, i, v[0]))
 
         def one(rows: list[str], i: str, place: str) -> list[str]:
             step = i if squares else self.let(f"mul i64 {i}, {self.head['step']}")
@@ -167,7 +181,8 @@ class Packer(NativeText):
             self.transposed(rows, i, place)
             return [self.element(place, str(wide * BLOCK))]
 
-        self.each("0", self.head["tap_count"], 1, [("ptr", target)], tap)
+        self.each(*taps, 1, [("ptr", target)], tap)
+        return []
 
     def at(self, base: str, offset: str) -> str:
         """A place in the source."""

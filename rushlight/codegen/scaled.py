@@ -54,8 +54,8 @@ class Scaled(Vectors):
         self.choose(fresh, lambda: self.clear(c, count), lambda: None)
         rows = self.let(f"sub i64 {last}, {first}")
         middle = self.let(f"add i64 {first}, {self.let(f'and i64 {rows}, {-TOGETHER}')}")
-        for edges, number in (((first, middle), TOGETHER), ((middle, last), 1)):
-            self.each(*edges, number, [], lambda k, _, n=number: self.add(a, b, c, k, n, count))  # type: ignore[misc]
+        self.each(first, middle, TOGETHER, [], lambda k, _: self.add(a, b, c, k, TOGETHER, count))
+        self.each(middle, last, 1, [], lambda k, _: self.add(a, b, c, k, 1, count))
         return []
 
     def clear(self, c: str, count: str) -> None:

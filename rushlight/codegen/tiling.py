@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.codegen.contraction import FIELDS, VECTORS, Sweep, tile_rows
+from rushlight.codegen.contraction import (
+    COPIED,
+    DEEPEST,
+    DEPTH,
+    DIRECT,
+    FIELDS,
+    PACKED,
+    VECTORS,
+    Sweep,
+    tile_rows,
+)
 from rushlight.codegen.dots import COLUMNS, MOST, Dots
 from rushlight.codegen.dots import FIELDS as DOTS_FIELDS
 from rushlight.codegen.fold import FIELDS as FOLD_FIELDS
@@ -25,20 +35,25 @@ from rushlight.codegen.instructions import SMALL, width
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import table
 from rushlight.codegen.packing import FIELDS as PACKING_FIELDS
-from rushlight.codegen.packing import Packing
+from rushlight.codegen.packing import PIECES, Packing
 from rushlight.codegen.scaled import FIELDS as SCALED_FIELDS
 from rushlight.codegen.scaled import TOGETHER, Scaled
 
-DEPTH = 384  # of a block of what is summed: a panel of it fits into the first cache
 ROWS = 96  # of a block: with that depth, it fits into the second cache
-NEAR = 1 << 16  # elements of a matrix that stays in the second cache wherever it lies
+NEAR = 1 << 16  # elements of A that stay in the second cache, wherever they lie
 PART = 1 << 20  # multiply-adds that are worth a thread's while
+COPY = 1 << 16  # elements to be copied that are
 PARTS = 16  # that a contraction is cut into, if it is large enough
-THIN = 12  # rows for which B is not packed: each of its elements is read about once
-FEW = 6  # rows for which dot products are better than packing B
+THIN = 40  # rows for which B is not packed: each of its elements is read a few times
+FEW = 32  # rows for which dot products are better than packing B
 COLUMN_BLOCK = 4096  # columns of scaled rows: fewer would read memory in short pieces
 LONG = 64  # rows that are worth a sum of their own
-SETS, WAYS, LINE = 64, 8, 64  # of the first cache: its sets, lines of a set, bytes of a line
+FIRST, SECOND = 1 << 15, 1 << 19  # bytes of the first and the second cache
+SETS, WAYS, LINE = (
+    1024,
+    8,
+    64,
+)  # of the second cache: its sets, lines of a set, bytes of a line
 
 Offsets = np.ndarray
 
@@ -181,21 +196,35 @@ class Planner:
         self.registers, self.accumulate, self.whole_rows = registers, accumulate, whole_rows
         self.lanes = registers.bytes // width(self.kind)
         self.works = Works(self.kind)
-        if 0 in (len(a.rows), len(b.rows), len(a.batches)):
-            return
-        if not packed and kind == self.kind:
-            straight, turned = (a, b, target, "a", "b"), (b, a, target.turned, "b", "a")
-            for form in (straight, turned):
-                if self.takes_dots(*form[:2]):
-                    return self.dots(*form)
-                if self.takes_scaled(*form[:3]):
-                    return self.scaled(*form)
-        self.sweep(a, b, target, "a", "b", packed=packed)
+        if len(a.rows) and len(b.rows) and len(target.batches):
+            self.decide(a, b, target, packed)
+
+    def decide(self, a: Matrix, b: Matrix, target: Target, packed: bool) -> None:
+        """Takes the form that reads the operands best."""
+        straight, turned = (a, b, target, "a", "b"), (b, a, target.turned, "b", "a")
+        if packed or self.stored != self.kind:
+            return self.sweep(*straight, packed=packed)
+        for form in (straight, turned):
+            if self.takes_scaled(*form[:3]):
+                return self.scaled(*form)
+            if self.takes_dots(*form[:2]):
+                return self.dots(*form)
+        return self.sweep(*(turned if self.takes_turned(*straight[:3]) else straight))
+
+    def takes_turned(self, a: Matrix, b: Matrix, target: Target) -> bool:
+        """Whether few columns are better seen as rows, so that registers are full."""
+        reads = a.beside and a.even is not None and len(np.unique(np.diff(target.rows))) == 1
+        narrow = len(b.rows) <= self.lanes * 3 // 4 and len(a.rows) >= 4 * self.lanes
+        return reads and narrow and a.depth >= LONG and not self.whole_rows
 
     def takes_dots(self, a: Matrix, b: Matrix) -> bool:
-        """Whether the sums run along memory, and are long enough for that to be worthwhile."""
-        few = len(a.rows) <= (MOST if a.along else 1) or (a.along and len(a.rows) <= FEW)
-        return few and b.along and a.depth >= 4 * self.lanes
+        """Whether B lies along the sums, and packing it would take longer than it saves."""
+        if len(a.rows) > FEW or not b.along:
+            return False
+        if len(a.rows) == 1:
+            return a.depth > 0
+        long = a.depth >= max(2 * self.lanes, 8 * len(a.rows))
+        return long and (a.along or len(b.rows) >= 4 * len(a.rows))
 
     def takes_scaled(self, a: Matrix, b: Matrix, target: Target) -> bool:
         """Whether one row is multiplied by a matrix whose rows are read as they are."""
@@ -230,9 +259,8 @@ class Planner:
         lists = {"batches": self.batches(a, b, into) + np.array(own)}
         data = table(SCALED_FIELDS, numbers, lists)
         buffers = (first, second, "table", name)
-        self.add(
-            f"scaled_{self.kind}", buffers, data, column_parts * sums * batches, n * k * batches
-        )
+        parts = column_parts * sums * batches
+        self.add(f"scaled_{self.kind}", buffers, data, parts, n * k * batches)
         self.fold(target, sums, name)
 
     def dots(self, a: Matrix, b: Matrix, target: Target, first: str, second: str) -> None:
@@ -248,7 +276,7 @@ class Planner:
         sums = self.sums(wanted // (column_parts * len(target.batches)), k // (8 * DEPTH), target)
         sum_block = -(-k // (sums * self.lanes)) * self.lanes
         sums = max(1, -(-k // sum_block)) if k else 1
-        into, name = self.into(target, sums)
+        into, name = self.into(target, sums, free=True)
         numbers = {
             "sum_parts": sums,
             "column_parts": column_parts,
@@ -270,7 +298,8 @@ class Planner:
         data = table(DOTS_FIELDS, numbers, lists)
         buffers = (first, second, "table", name)
         parts = column_parts * sums * len(target.batches)
-        self.add(f"dots_{self.kind}_{high}", buffers, data, parts, m * n * k * len(target.batches))
+        cost = m * n * k * len(target.batches)
+        self.add(f"dots_{self.kind}_{high}", buffers, data, parts, cost)
         self.fold(target, sums, name)
 
     def sweep(
@@ -285,15 +314,15 @@ class Planner:
         """Tiles of the micro-kernel."""
         m, n, k = len(a.rows), len(b.rows), a.depth
         panel = self.lanes * VECTORS
+        reading = PACKED if packed else self.reading(b, m)
         if packed:
             b = packed_form(b, panel)
-        elif not self.reads_rows(b, m):
+        elif reading == PACKED:
             b, second = self.pack(b, panel, second)
-            packed = True
         if self.packs_first(a, n):
             a, first = self.pack(a, tile_rows(self.registers)[0], first)
         blocks = blocks_of(a)
-        numbers = self.cut(m, n, k, len(target.batches), panel)
+        numbers = self.cut(m, n, k, len(target.batches), panel, reading == COPIED)
         parts = numbers["row_parts"] * numbers["column_parts"] * len(target.batches)
         wanted = self.wanted(m * n * k * len(target.batches))
         sums = self.sums(wanted // parts, len(blocks), target)
@@ -308,9 +337,9 @@ class Planner:
             "rows": m,
             "columns": n,
             "a_step": a.step,
-            "b_step": panel if packed else b.even or 0,
-            "b_panel": panel * k if packed else panel,
-            "direct": int(not packed),
+            "b_step": panel if reading == PACKED else b.even or 0,
+            "b_panel": panel * k if reading == PACKED else panel,
+            "reading": reading,
             "accumulate": int(self.accumulate and name == "y"),
         }
         lists = {
@@ -323,7 +352,11 @@ class Planner:
         data = table(FIELDS, numbers, lists)
         buffers = (first, second, "table", name)
         self.add(
-            f"contract_{self.kind}", buffers, data, parts * sums, m * n * k * len(target.batches)
+            f"contract_{self.kind}",
+            buffers,
+            data,
+            parts * sums,
+            m * n * k * len(target.batches),
         )
         self.fold(target, sums, name)
 
@@ -347,9 +380,12 @@ class Planner:
             return 1
         return max(1, min(wanted, most))
 
-    def into(self, target: Target, sums: int) -> tuple[Target, str]:
-        """Where the sums go: to the result, or to memory of their own if there are several."""
-        if sums == 1 and self.stored == self.kind:
+    def into(self, target: Target, sums: int, free: bool = False) -> tuple[Target, str]:
+        """Where sums go: to the result, or to memory of their own if there are several.
+
+        Unless they are ``free`` to go anywhere, their columns lie beside each other.
+        """
+        if sums == 1 and self.stored == self.kind and (free or is_beside(target.columns)):
             return target, "y"
         m, n, count = len(target.rows), len(target.columns), len(target.batches)
         self.works.space["sums"] = count * sums * m * n
@@ -376,20 +412,23 @@ class Planner:
         work = Work(Fold(self.kind, self.stored).name, (name, "table", "y"), data, parts, chunk)
         self.works.list.append(work)
 
-    def reads_rows(self, b: Matrix, m: int) -> bool:
-        """Whether B may stay where it is: it is read once, or its panels stay in the first cache.
+    def reading(self, b: Matrix, m: int) -> int:
+        """How B is read: where it lies if that is only a few times, else from panels.
 
-        Rows at steps of a power of two fall into few sets of the cache and drive each other out.
+        Rows at steps of a power of two fall into few sets of a cache and drive each other out.
+        Panels of a large B are made where they are needed: all of them would not stay near.
         """
         if not b.depth:
-            return True
+            return DIRECT
         if self.stored != self.kind or not b.beside or b.even is None:
-            return False
-        if m <= THIN:
-            return True
-        apart = max(1, abs(b.even) * width(self.kind) // LINE)
-        lines = SETS // gcd(SETS, apart) * WAYS
-        return len(b.rows) * b.depth <= NEAR and m <= ROWS and min(b.depth, DEPTH) <= lines
+            return PACKED
+        apart, rest = divmod(abs(b.even) * width(self.kind), LINE)
+        sets = SETS if rest else SETS // gcd(SETS, apart)
+        near = min(b.depth, DEPTH) <= sets * WAYS
+        size = len(b.rows) * b.depth * width(self.kind)
+        if (m <= THIN and near) or (m <= ROWS and size <= FIRST):
+            return DIRECT
+        return COPIED if m <= 2 * ROWS and size > SECOND else PACKED
 
     def packs_first(self, a: Matrix, n: int) -> bool:
         """Whether A is packed: it must be converted, or its rows get in each other's way."""
@@ -404,10 +443,10 @@ class Planner:
         access = "rows" if x.beside else "inner" if x.step == 1 and x.inner >= 4 else "any"
         packing = Packing(self.kind, self.stored, wide, "any" if wide == 1 else access)
         packed = packed_form(x, wide)
-        panels = -(-len(x.rows) // wide)
+        panels, blocks = -(-len(x.rows) // wide), -(-x.inner // PIECES)
         numbers = {
             "panels": panels,
-            "groups": -(-panels // packing.group),
+            "blocks": blocks,
             "rows": len(x.rows),
             "tap_count": len(x.taps),
             "inner": x.inner,
@@ -419,29 +458,37 @@ class Planner:
             "row_offsets": x.rows,
             "taps": x.taps,
         }
-        parts = numbers["groups"] * len(lists["batches"])
-        size = numbers["panel_size"] * packing.group
-        chunk = max(1, min(parts, PART // 16 // max(1, size)))
+        size = panels * wide * x.depth * len(lists["batches"])
+        parts = (panels if packing.by_panels else blocks * len(x.taps)) * len(lists["batches"])
+        chunk = max(1, min(parts, COPY * parts // size))
         data = table(PACKING_FIELDS, numbers, lists)
         place = f"packed {name}"
         self.works.list.append(Work(packing.name, (name, "table", place), data, parts, chunk))
-        self.works.space[place] = panels * len(lists["batches"]) * wide * x.depth
+        self.works.space[place] = size
         return packed, place
 
-    def cut(self, m: int, n: int, k: int, batches: int, panel: int) -> dict[str, int]:
-        """Parts of one contraction: blocks of rows by blocks of panels."""
+    def cut(self, m: int, n: int, k: int, batches: int, panel: int, copied: bool) -> dict[str, int]:
+        """Parts of one contraction: blocks of rows by blocks of panels.
+
+        Where panels are copied for each block of rows, rows stay together.
+        """
         panels, high = -(-n // panel), tile_rows(self.registers)[0]
         wanted = self.wanted(m * n * k * batches)
-        rows, per, whole = min(m, ROWS), panels, self.whole_rows
-        row_parts = -(-m // rows)
-        while not whole and batches * row_parts * -(-panels // per) < wanted and per > 4:
+        row_parts = -(-m // (2 * ROWS if copied else ROWS))
+        rows = -(-m // (row_parts * high)) * high
+        per, whole = panels, self.whole_rows
+
+        def too_few() -> bool:
+            return batches * row_parts * -(-panels // per) < wanted
+
+        while not whole and too_few() and per > 4:
             per = -(-per // 2)
-        least = 2 if whole else 4
-        while batches * row_parts * -(-panels // per) < wanted and rows > least * high:
+        while not copied and too_few() and rows > (2 if whole else 4) * high:
             rows = -(-rows // 2 // high) * high
             row_parts = -(-m // rows)
-        while not whole and batches * row_parts * -(-panels // per) < wanted and per > 1:
+        while not whole and too_few() and per > 1:
             per = -(-per // 2)
+        row_parts = -(-m // rows)
         return {
             "row_parts": row_parts,
             "column_parts": -(-panels // per),
@@ -464,8 +511,8 @@ def packed_form(x: Matrix, wide: int) -> Matrix:
 def blocks_of(a: Matrix) -> list[tuple[int, int, int, int, int]]:
     """Blocks of what is summed: first tap, taps, first element, elements, elements before."""
     taps, inner = len(a.taps), a.inner
-    if inner <= DEPTH or taps * inner <= DEPTH * 3 // 2:
-        count = max(1, -(-taps * inner // DEPTH)) if taps * inner > DEPTH * 3 // 2 else 1
+    if inner <= DEPTH or taps * inner <= DEEPEST:
+        count = max(1, -(-taps * inner // DEPTH)) if taps * inner > DEEPEST else 1
         edges = [n * taps // count for n in range(count + 1)]
         pairs = [(p, q) for p, q in pairwise(edges) if q > p or count == 1]
         return [(p, q - p, 0, inner, p * inner) for p, q in pairs]

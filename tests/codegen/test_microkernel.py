@@ -1,0 +1,50 @@
+"""Tiles of every height and width, on registers of every size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rushlight.codegen.contraction import tile_rows
+from rushlight.codegen.microkernel import Registers, Tile
+from rushlight.codegen.tiling import Matrix, matrix, plan
+from rushlight.runtime.jit import compile_ir
+from tests.codegen.products import product, run
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", range(1, 36, 3))
+def test_all_heights(kind: type, columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    for rows in range(1, 20):
+        a = rng.integers(-4, 5, (rows, 5)).astype(kind)
+        b = rng.integers(-4, 5, (5, columns)).astype(kind)
+        np.testing.assert_array_equal(product("mk,kn->mn", a, b), a @ b)
+
+
+@pytest.mark.parametrize("registers", [Registers(16, 16, False, False), Registers(32, 16, True)])
+def test_compiles_for_other_processors(registers: Registers) -> None:
+    for height in tile_rows(registers):
+        tile = Tile("f32", registers, height, 2, True)
+        text = tile.text().replace("define internal", "define")
+        assert compile_ir("\n".join([*tile.declared.values(), text]))
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (4, 20), (17, 33)])
+def test_accumulates(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    (m, n), k = shape, 900
+    a, b, c = rng.standard_normal((m, k)), rng.standard_normal((n, k)), rng.standard_normal((m, n))
+    right = c + a @ b.T
+    for order in "CF":
+        x, y, target = np.asarray(a, order="C"), np.asarray(b, order=order), c.copy()
+        operands: list[Matrix] = [
+            matrix(z.shape, [s // 8 for s in z.strides], [0], [1]) for z in (x, y)
+        ]
+        rows = matrix(target.shape, [n, 1], [0], [])
+        works = plan(*operands, rows, "f64", HERE, accumulate=True)
+        run(works, {"a": x, "b": y.T if order == "F" else y, "y": target})
+        np.testing.assert_allclose(target, right, atol=1e-10)
+
+
+HERE = Registers(32, 16, True)

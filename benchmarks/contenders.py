@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
+BUILD = ROOT / "build" / "benchmarks"
 PEERS_VARIABLE = "RUSHLIGHT_BENCH_PYTHON"  # the interpreter that has the peers
 
 
@@ -56,10 +57,14 @@ def present() -> list[str]:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The variables of a process that may use so many threads."""
+    """The variables of a process that may use so many threads.
+
+    What PyTorch compiles is kept apart: one of its processes that was stopped leaves half a file.
+    """
     counts = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    return os.environ | dict.fromkeys(counts, str(threads)) | quiet
+    kept = {"TORCHINDUCTOR_CACHE_DIR": str(BUILD / "inductor")}
+    return os.environ | dict.fromkeys(counts, str(threads)) | quiet | kept
 
 
 def command(script: str, name: str, *args: object) -> list[str]:

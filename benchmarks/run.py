@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks import picture, report, scaling, starts
-from benchmarks.contenders import PEERS_VARIABLE, ROOT
+from benchmarks.contenders import BUILD, PEERS_VARIABLE, ROOT
 from benchmarks.race import Times, race, versions, workers
 from benchmarks.sweeps import SWEEPS
 from benchmarks.workloads import STARTS, WORKLOADS
@@ -27,6 +27,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", help="parts of the names of workloads, with commas")
+    parser.add_argument("--contenders", help="names of columns, with commas; for the calls")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="at most so many")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each contender")
@@ -57,7 +58,8 @@ def bars(results: dict[str, Times]) -> list[picture.Bar]:
 
 def calls(names: list[str], rounds: int, given: argparse.Namespace) -> tuple[dict, dict]:
     """The times of workloads, and the versions of the frameworks that ran them."""
-    with workers(given.threads) as racing:
+    racers = given.contenders.split(",") if given.contenders else None
+    with workers(given.threads, racers) as racing:
         results = {name: race(racing, name, rounds, given.quick) for name in names}
         return results, versions(racing)
 
@@ -66,8 +68,8 @@ def main() -> None:
     given = arguments()
     if given.peers:
         os.environ[PEERS_VARIABLE] = given.peers
-    whole = not given.only and not given.quick
-    out = given.out or (ROOT / "benchmarks" if whole else ROOT / "build" / "benchmarks")
+    whole = not (given.only or given.contenders or given.quick)
+    out = given.out or (ROOT / "benchmarks" if whole else BUILD)
     rounds = 1 if given.quick else given.rounds
     how = f"Best of up to {rounds} alternating rounds, one process each."
     if given.quick:
@@ -77,6 +79,10 @@ def main() -> None:
     def chosen(names: Iterable[str]) -> list[str]:
         return [name for name in names if any([part in name for part in wanted])]
 
+    def keep_results() -> None:
+        text = report.page("Results", frameworks, given.threads, how, sections)
+        write(out, "RESULTS.md", text)
+
     sections: list[str] = []
     frameworks: dict[str, str] = {}
     if "calls" in given.parts and (names := chosen(WORKLOADS)):
@@ -85,14 +91,14 @@ def main() -> None:
         sections += ["## A call", "", *report.call_table(results), ""]
         title = "Our time over the best peer's (dynamic: over PyTorch's)"
         write(out, "results.svg", picture.bars(title, bars(results)))
+        keep_results()  # whatever comes after
     few = min(3, rounds)
     if "starts" in given.parts and (names := chosen(STARTS)):
         sections += ["## The first calls in a fresh process, and its memory beyond the import", ""]
         sections += [*starts.start_section(names, few, given.threads, given.quick), ""]
-    if "starts" in given.parts and not given.only:
-        sections += ["## Import", "", *starts.import_section()]
-    if sections:
-        write(out, "RESULTS.md", report.page("Results", frameworks, given.threads, how, sections))
+        if not given.only:
+            sections += ["## Import", "", *starts.import_section()]
+        keep_results()
     if "scaling" in given.parts:
         sweeps = [sweep for sweep in SWEEPS if chosen([sweep.title])]
         found, frameworks = scaling.measure_sweeps(sweeps, few, given.threads, given.quick)

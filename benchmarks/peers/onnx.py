@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.contenders import BUILD, ROOT
 from benchmarks.networks import Network
 from benchmarks.peers.layers import batch
 from benchmarks.workloads import Step, Workload
 
-FOLDER = Path(__file__).parents[2] / "build" / "benchmarks" / "onnx"
+FOLDER = BUILD / "onnx"
 
 
 def open_peer(module: str, mode: str, threads: int) -> tuple[str, Callable[..., Step | None]]:
@@ -62,9 +63,8 @@ def exported(name: str, tiny: bool) -> Path:
     """The file of a workload's network; PyTorch writes it in a process of its own."""
     path = FOLDER / (re.sub(r"\W+", "-", name) + ("-tiny" if tiny else "") + ".onnx")
     if not path.exists():
-        script = Path(__file__).parents[1] / "export.py"
-        command = [sys.executable, "-m", f"benchmarks.{script.stem}", name, str(tiny), str(path)]
-        done = subprocess.run(command, cwd=script.parents[1], capture_output=True, text=True)
+        command = [sys.executable, "-m", "benchmarks.export", name, str(tiny), str(path)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"export: {done.stderr.strip().splitlines()[-1]}")
     return path

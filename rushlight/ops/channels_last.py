@@ -91,7 +91,8 @@ class Contract(Op):
         return np.empty([sizes[x] for x in of_y], arrays[0].dtype)
 
     def eager(self, a, b, *, letters, tile):
-        return np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
+        y = np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
+        return np.ascontiguousarray(y)
 
 
 class Stored(Op):

@@ -37,6 +37,7 @@ lint: $(VENV)/ready ## formatting, rules, types, import direction, stubs
 
 bench: $(PEERS)/bench ## the benchmarks, beside the peers that are installed
 	$(PEERS)/bin/python -m benchmarks.run
+	$(PEERS)/bin/python -m benchmarks.shapes
 
 clean: ## remove the virtual environments, caches and builds
 	rm -rf $(VENV) $(PEERS) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

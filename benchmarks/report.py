@@ -14,7 +14,7 @@ from benchmarks.contenders import CONTENDERS, ROOT
 from benchmarks.race import Times
 from benchmarks.workloads import WORKLOADS
 
-OUTPUTS = ("RESULTS.md", "SCALING.md", "results.svg", "scaling.svg")
+OUTPUTS = ("RESULTS.md", "SCALING.md", "SHAPES.md", "results.svg", "scaling.svg")
 DYNAMIC_PEERS = ("PyTorch", "PyTorch channels-last")
 
 

@@ -1,0 +1,164 @@
+"""Products and convolutions of many random shapes, beside NumPy's BLAS and PyTorch.
+
+python -m benchmarks.shapes                # writes SHAPES.md into benchmarks/
+python -m benchmarks.shapes --count 20     # fewer shapes; only prints
+
+Both sides run in one process, in turn, best of several; a ratio above 1 says how many times as fast
+Rushlight is. Shapes are drawn from a fixed seed: those of products evenly from 1 to 2048, and
+another time by their logarithm, so that small ones are many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import rushlight as rl
+from benchmarks.report import page
+
+HERE = Path(__file__).parent
+SECONDS = 0.02  # that one measurement of a side takes at least
+ROUNDS = 5
+
+
+class Case(NamedTuple):
+    """One shape: what it is called, and both sides as functions of nothing."""
+
+    name: str
+    ours: Callable[[], Any]
+    theirs: Callable[[], Any]
+
+
+def seconds(call: Callable[[], Any], times: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - begin) / times
+
+
+def ratio(case: Case) -> float:
+    """How many times as fast we are."""
+    sides = (case.ours, case.theirs)
+    for call in sides:
+        call()
+    counts = [max(1, int(SECONDS / max(seconds(call, 1), 1e-7))) for call in sides]
+    best = [math.inf, math.inf]
+    for _ in range(ROUNDS):
+        for n, call in enumerate(sides):
+            best[n] = min(best[n], seconds(call, counts[n]))
+    return best[1] / best[0]
+
+
+def evenly(draw: random.Random) -> int:
+    return draw.randint(1, 2048)
+
+
+def by_logarithm(draw: random.Random) -> int:
+    return int(2 ** draw.uniform(0, 11))
+
+
+def product_cases(count: int, size: Callable[[random.Random], int]) -> Iterator[Case]:
+    """Products of two matrices, each perhaps transposed."""
+    draw, numbers = random.Random(0), np.random.default_rng(0)
+    for _ in range(count):
+        m, n, k = [size(draw) for _ in range(3)]
+        turned = [draw.random() < 0.5 for _ in range(2)]
+        shapes = [(k, m) if turned[0] else (m, k), (n, k) if turned[1] else (k, n)]
+        arrays = [numbers.standard_normal(shape, np.float32) for shape in shapes]
+        x, y = [array.T if flip else array for array, flip in zip(arrays, turned, strict=True)]
+        a, b = rl.from_numpy(x), rl.from_numpy(y)
+        name = f"{m}×{k}{'ᵀ' * turned[0]} · {k}×{n}{'ᵀ' * turned[1]}"
+        yield Case(name, lambda a=a, b=b: a @ b, lambda x=x, y=y: x.dot(y))
+
+
+def convolution_cases(count: int) -> Iterator[Case]:
+    """Convolutions of images, channels last on both sides."""
+    import torch
+
+    torch.set_num_threads(rl.get_num_threads())
+    draw = random.Random(1)
+    last = torch.channels_last
+    while count:
+        images, size = draw.choice((1, 2, 8)), draw.choice((7, 14, 28, 56))
+        channels, outputs = [draw.choice((16, 32, 64, 96, 128, 256)) for _ in range(2)]
+        kernel, stride = draw.choice((1, 3, 3, 3, 5)), draw.choice((1, 1, 1, 2))
+        if images * size**2 * channels * outputs * kernel**2 > 2e9:
+            continue
+        count -= 1
+        padding = kernel // 2
+        x = torch.randn(images, channels, size, size).to(memory_format=last)
+        w = torch.randn(outputs, channels, kernel, kernel).to(memory_format=last)
+        a = rl.from_numpy(x.permute(0, 2, 3, 1).contiguous().numpy())
+        b = rl.from_numpy(w.contiguous().numpy())
+
+        def ours(a: Any, b: Any, stride: int = stride, padding: int = padding) -> Any:
+            y = rl.nn.functional.conv2d(a.permute(0, 3, 1, 2), b, stride=stride, padding=padding)
+            return y.permute(0, 2, 3, 1)
+
+        def theirs(x: Any = x, w: Any = w, stride: int = stride, padding: int = padding) -> Any:
+            with torch.no_grad():
+                return torch.nn.functional.conv2d(x, w, stride=stride, padding=padding)
+
+        name = f"{images}×{channels}×{size}² → {outputs}, kernel {kernel}, stride {stride}"
+        compiled = rl.compile(ours, fullgraph=True)
+        yield Case(name, lambda compiled=compiled, a=a, b=b: compiled(a, b), theirs)
+
+
+def report(title: str, peer: str, cases: Iterator[Case], least: str) -> str:
+    """The section of one kind: mean, the slowest and the fastest."""
+    found: list[tuple[float, str]] = []
+    for case in cases:
+        found.append((ratio(case), case.name))
+        print(f"{found[-1][0]:6.2f}  {case.name}", flush=True)
+    found.sort()
+    mean = statistics.geometric_mean([r for r, _ in found])
+    lines = [
+        f"## {title}",
+        "",
+        f"{len(found)} shapes, beside {peer}: geometric mean **{mean:.2f}**, worst "
+        f"{found[0][0]:.2f}, median {statistics.median([r for r, _ in found]):.2f} (goal {least}).",
+        "",
+        "| slowest | times as fast | fastest | times as fast |",
+        "|---|---|---|---|",
+    ]
+    for (slow, first), (quick, second) in zip(found[:8], found[:-9:-1], strict=False):
+        lines.append(f"| {first} | {slow:.2f} | {second} | {quick:.2f} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, help="shapes of each kind; 200 and 100 if missing")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    given = parser.parse_args()
+    rl.set_num_threads(given.threads)
+    parts = [
+        report(title, "NumPy's BLAS", product_cases(given.count or 200, size), goal)
+        for title, size, goal in (
+            ("Products, sizes from 1 to 2048", evenly, "≥ 1.0, worst ≥ 0.8"),
+            ("Products, mostly small", by_logarithm, "none"),
+        )
+    ]
+    cases = convolution_cases(given.count or 100)
+    parts.append(report("Convolutions", "PyTorch, channels last", cases, "≥ 1.15"))
+    versions = {"rushlight": rl.__version__, "numpy": np.__version__}
+    how = "Both sides in one process, in turn, best of several."
+    text = page("Shapes", versions, given.threads, how, parts)
+    print(text)
+    if given.count is None:
+        (HERE / "SHAPES.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

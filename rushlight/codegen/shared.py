@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen import chains, fill, recurrent, tiling, winograd
+from rushlight.codegen import chains, fill, nest, recurrent, tiling, weights, winograd
 from rushlight.codegen.microkernel import Registers
 
 
@@ -12,6 +12,10 @@ def text_of(name: str, registers: Registers) -> str:
         return fill.Fill().text()
     if name == recurrent.NAME:
         return recurrent.Recur().text()
+    if name == nest.NAME:
+        return nest.Nested().text()
+    if name.split("_")[0] in weights.STAGES:
+        return weights.text_of(name, registers)
     if name == chains.NAME:
         return chains.Chain().text()
     if name.startswith("winograd_"):

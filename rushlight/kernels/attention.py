@@ -62,6 +62,21 @@ def spread(
     return [*matrices, broadcast(bias, weights), broadcast(noise, weights)]
 
 
+def masked(bias: Array | None, causal: bool, q: Array, k: Array) -> Array | None:
+    """The bias, with -inf after the diagonal if rows see no columns after their own number."""
+    if not causal:
+        return bias
+    future = np.triu(np.full((q.shape[-2], k.shape[-2]), -np.inf, q.dtype), 1)
+    return future if bias is None else bias + future
+
+
+def summed(x: Array, shape: tuple[int, ...]) -> Array:
+    """The sum over the dimensions that were broadcast from ``shape``."""
+    own = (1,) * (x.ndim - len(shape)) + shape
+    axes = tuple([d for d, n in enumerate(own) if n == 1 and x.shape[d] > 1])
+    return x.sum(axes, keepdims=True).reshape(shape) if axes else x.reshape(shape)
+
+
 def batch_of(q: Array, k: Array, v: Array) -> tuple[int, ...]:
     """The shape before the matrices, broadcast."""
     a, b, c = q.shape[:-2], k.shape[:-2], v.shape[:-2]

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.kernels import attention as kernels
+from rushlight.ops import attention_blocks  # noqa: F401 - registers the ops of blocks
 from rushlight.ops.base import any_tracked, composite, need_tensor, ops, registry
 from rushlight.ops.contraction import batch_error
 from rushlight.ops.fused import Fused, single
@@ -17,6 +18,7 @@ from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
 NAME = "scaled_dot_product_attention"
+KINDS = (np.dtype(np.float32), np.dtype(np.float64))
 KEPT = 1 << 23  # up to so many weights are kept for backward rather than computed again
 
 
@@ -26,21 +28,50 @@ class Attention(Fused):
     operands = ("q", "k", "v", "bias", "noise")
     differentiable = (0,)
 
-    def check(self, q: Tensor, k: Tensor, v: Tensor, bias: Any, noise: Any, scale: float) -> Any:
+    def check(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Any,
+        noise: Any,
+        scale: float,
+        causal: bool = False,
+    ) -> Any:
         keep = is_short(q, k) and local.state.grad and any_tracked((q, k, v, bias))
-        return (q, k, v, bias, noise), {"scale": scale, "keep": keep}
+        return (q, k, v, bias, noise), {"scale": scale, "keep": keep, "causal": causal}
 
-    def eager(self, q, k, v, bias, noise, *, scale, keep):
-        y, *rest = kernels.attention(scale, keep, *map(single, (q, k, v, bias, noise)))
+    def eager(self, q, k, v, bias, noise, *, scale, keep, causal):
+        arrays = [single(a) for a in (q, k, v, bias, noise)]
+        arrays[3] = kernels.masked(arrays[3], causal, arrays[0], k)
+        y, *rest = kernels.attention(scale, keep, *arrays)
         return (y.astype(q.dtype, copy=False), *rest)
 
-    def gradient(self, wanted, g, y, *operands, scale, keep):
-        found = kernels.attention_gradient(scale, "bias" in wanted, *g, *y, *operands)
+    def gradient(self, wanted, g, y, q, k, v, bias, noise, *, scale, keep, causal):
+        bias, of_bias = kernels.masked(bias, causal, q, k), "bias" in wanted
+        saved = (g[0], y[0], y[1], y[2], y[3])
+        found = kernels.attention_gradient(scale, of_bias, *saved, q, k, v, bias, noise)
         gradients = dict(zip(self.operands, found, strict=False))
         return [gradients[name] for name in wanted]
 
-    def formula(self, q, k, v, bias, noise, *, scale, keep):
+    def decompose(self, q, k, v, bias, noise, *, scale, keep, causal):
+        if not blockwise(q, k, v):
+            return NotImplemented
+        y, tops, totals = attend(q, k, v, bias, noise, scale=scale, causal=causal)
+        return y, tops, totals, ops.zeros(0, dtype=q.dtype)
+
+    def unrolled_gradient(self, wanted, g, y, *operands, scale, keep, causal):
+        if not blockwise(*operands[:3]) or "bias" in wanted:
+            return NotImplemented
+        found = attend_gradient(*g, *y[:3], *operands, scale=scale, causal=causal)
+        gradients = dict(zip(self.operands, found, strict=False))
+        return tuple([gradients[name] for name in wanted])
+
+    def formula(self, q, k, v, bias, noise, *, scale, keep, causal):
         scores = (q * scale) @ k.mT
+        if causal:
+            future = ops.full(scores.shape[-2:], -math.inf, dtype=q.dtype).triu(1)
+            bias = future if bias is None else bias + future
         if bias is None:
             weights = scores.softmax(-1)
         else:
@@ -51,6 +82,13 @@ class Attention(Fused):
 
 
 attention = cast(Attention, registry["attention"])
+attend = registry["attend"].call
+attend_gradient = registry["attend_gradient"].call
+
+
+def blockwise(*operands: Tensor) -> bool:
+    """Whether there are blocks of weights of these operands."""
+    return all([t._array.dtype in KINDS and t._array.size for t in operands])
 
 
 def is_short(q: Tensor, k: Tensor) -> bool:
@@ -102,8 +140,8 @@ def check_both_masks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout_p: f
         )
 
 
-def added_mask(mask: Tensor | None, q: Tensor, is_causal: bool, columns: int) -> Tensor | None:
-    """What is added to the scores: -inf where a boolean mask is False, or after the diagonal."""
+def added_mask(mask: Tensor | None, q: Tensor) -> Tensor | None:
+    """What is added to the scores: -inf where a boolean mask is False."""
     if mask is not None and mask.dtype is dtypes.bool_:
         zeros = ops.zeros(mask.shape, dtype=q.dtype)
         mask = zeros.masked_fill_(mask.logical_not(), -math.inf)
@@ -112,10 +150,7 @@ def added_mask(mask: Tensor | None, q: Tensor, is_causal: bool, columns: int) ->
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
             f"attn_mask.dtype: {mask.dtype} and query.dtype: {q.dtype} instead."
         )
-    if not is_causal:
-        return mask
-    future = ops.full((q.shape[-2], columns), -math.inf, dtype=q.dtype).triu(1)
-    return future if mask is None else mask + future
+    return mask
 
 
 def dropout_noise(shape: tuple[int, ...], p: float, dtype: dtypes.dtype) -> Tensor | None:
@@ -129,17 +164,30 @@ def dropout_noise(shape: tuple[int, ...], p: float, dtype: dtypes.dtype) -> Tens
     return ops.empty(shape, dtype=dtype).bernoulli_(1 - p).div_(1 - p)
 
 
-def shared_heads(t: Tensor, heads: int) -> Tensor:
-    """Keys or values of fewer heads than the queries have, each repeated for its group."""
-    own = t.shape[-3]
-    if own == heads:
-        return t
-    if not own or heads % own:
-        raise RuntimeError(
-            "Number of heads in key and value must divide the number of heads in query, got "
-            f"{own} and {heads}"
-        )
-    return t.repeat_interleave(heads // own, -3)
+def check_heads(q: Tensor, *others: Tensor) -> None:
+    """An error unless keys and values have as many heads as the queries, or a divisor of them."""
+    heads = q.shape[-3]
+    for own in [t.shape[-3] for t in others]:
+        if own != heads and (not own or heads % own):
+            raise RuntimeError(
+                "Number of heads in key and value must divide the number of heads in query, got "
+                f"{own} and {heads}"
+            )
+
+
+def grouped(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Heads of queries in groups, (groups, heads of a group), beside (groups, 1) of the others."""
+    heads, own = q.shape[-3], k.shape[-3]
+    if own != v.shape[-3]:  # both as many as the queries have
+        k, v = [t.repeat_interleave(heads // t.shape[-3], -3) for t in (k, v)]
+        own = heads
+    several = bias is not None and bias.ndim > 2
+    if bias is not None and several:
+        whole = bias.shape[-3] == heads
+        bias = bias.unflatten(-3, (own, heads // own)) if whole else bias.unsqueeze(-3)
+    return q.unflatten(-3, (own, heads // own)), k.unsqueeze(-3), v.unsqueeze(-3), bias
 
 
 @composite(
@@ -201,12 +249,17 @@ def scaled_dot_product_attention(
             [0.3302, 0.6698]])
     """
     q, k, v = query, key, value
+    in_groups = enable_gqa and {k.shape[-3], v.shape[-3]} != {q.shape[-3]}
     if enable_gqa:
-        k, v = shared_heads(k, q.shape[-3]), shared_heads(v, q.shape[-3])
-    check_operands(q, k, v)
+        check_heads(q, k, v)
+    if not in_groups:
+        check_operands(q, k, v)
     if is_causal and attn_mask is not None:
         check_both_masks(q, k, v, attn_mask, dropout_p)
-    bias = added_mask(attn_mask, q, is_causal, k.shape[-2])
+    bias = added_mask(attn_mask, q)
+    if in_groups:
+        q, k, v, bias = grouped(q, k, v, bias)
+        check_operands(q, k, v)
     batch = batch_of(q, k, v, bias)
     noise = dropout_noise((*batch, q.shape[-2], k.shape[-2]), dropout_p, q.dtype)
     if not batch:
@@ -214,11 +267,10 @@ def scaled_dot_product_attention(
     elif bias is not None and q.shape[:-2] != batch:
         q = q.expand(*batch, *q.shape[-2:])
     factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1] or 1)
-    operands, attrs = attention.check(q, k, v, bias, noise, factor)
-    if local.state.trace is not None and is_short(q, k) and q._array.dtype not in dtypes.HALF:
-        y = attention.formula(*operands, **attrs)  # whose loops join those around it
-    else:
-        y = attention.apply(operands, attrs)[0]
+    operands, attrs = attention.check(q, k, v, bias, noise, factor, is_causal)
+    y = attention.apply(operands, attrs)[0]
+    if in_groups:
+        y = y.flatten(-4, -3)
     return y if batch else y.squeeze(0)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.codegen import chains, recurrent
+from rushlight.codegen import chains, nest, recurrent
+from rushlight.codegen.attention import Attended, attended
 from rushlight.codegen.fill import fill_of
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.llvm import function
@@ -21,6 +22,7 @@ from rushlight.codegen.tiling import Work, Works
 from rushlight.codegen.works import works_of
 from rushlight.graph.attributes import DTYPES, LONG
 from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
+from rushlight.ops.attention_blocks import Blocked
 from rushlight.ops.recurrent_scans import Scan
 from rushlight.passes.clusters import types as types_of
 from rushlight.passes.fuse import Call, Group
@@ -72,6 +74,7 @@ class Assembly:
         self.works: dict[int, Works] = {}  # of the steps that are contractions
         self.links: dict[int, list[int]] = {}  # the steps that are chained to them
         self.loops_over_time: dict[int, Recurrence] = {}
+        self.blocks_of_weights: dict[int, Attended] = {}
         self.space: dict[tuple[int, str], int] = {}  # the slots of memory that they need
         self.leaves()
         self.contractions()
@@ -88,6 +91,8 @@ class Assembly:
                 self.contract(step.node, number)
             elif number in self.loops_over_time:
                 self.recur(step.node, number)
+            elif number in self.blocks_of_weights:
+                self.attend(step.node, number)
             elif not step.alias:
                 self.program.steps.append(self.call(step.node, number))
         for node, target in self.copies:
@@ -168,8 +173,10 @@ class Assembly:
             for number, works in self.works.items()
             for name, size in works.space.items()
         }
-        for number, found in self.loops_over_time.items():
-            spaces |= self.spaces_of(number, found)
+        for number, loop in self.loops_over_time.items():
+            spaces |= self.spaces_of(number, loop.works.space)
+        for number, found in self.blocks_of_weights.items():
+            spaces |= self.spaces_of(number, {"space": found.space})
         for (number, _), kind in spaces.items():
             blocks.append(Block(kind.nbytes, number, self.links.get(number, [number])[-1]))
         planned = plan_memory(blocks)
@@ -180,13 +187,11 @@ class Assembly:
         for key, kind in spaces.items():
             self.space[key] = self.add("arena", int(next(offsets)), kind)
 
-    def spaces_of(self, number: int, found: Recurrence) -> dict[tuple[int, str], TensorType]:
-        """Memory that a loop over time needs: for its product, its weight, and unused results."""
+    def spaces_of(self, number: int, elements: Mapping[str, int]) -> dict[Any, TensorType]:
+        """Memory of its own that a call of several results needs, and that of unused results."""
         node: Any = self.plan.steps[number].nodes[0]
-        element = KINDS[found.works.kind]
-        spaces = {
-            (number, name): TensorType((size,), element) for name, size in found.works.space.items()
-        }
+        dtype = types_of(node)[0].dtype
+        spaces = {(number, name): TensorType((size,), dtype) for name, size in elements.items()}
         for name, kind, result in zip(
             node.op.results, types_of(node), self.results(node), strict=True
         ):
@@ -200,6 +205,9 @@ class Assembly:
             if isinstance(step, Call) and not step.alias:
                 if isinstance(step.node.op, Scan):
                     self.recurrence(number, step.node)
+                    continue
+                if isinstance(step.node.op, Blocked):
+                    self.attention(number, step.node)
                     continue
                 places = [None if n is None else self.place(n) for n in step.node.inputs]
                 works = works_of(step.node, places, registers())
@@ -231,13 +239,7 @@ class Assembly:
     def recur(self, node: Node, origin: int) -> None:
         """The steps of a loop over time: packing of its weight, and the loop."""
         found = self.loops_over_time[origin]
-        op: Any = node.op
-        inputs = [self.slot_of[self.home(n)] for n in node.inputs if n is not None]
-        slots = dict(zip(op.operands, inputs, strict=True))
-        slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
-        for name, result in zip(op.results, self.results(node), strict=True):
-            if result is not None and result in self.slot_of:
-                slots[name] = self.slot_of[result]
+        slots = self.slots_of(node, origin)
         works = found.works.list
         for number, work in enumerate(works[:-1]):
             self.share(work, slots, origin, number)
@@ -246,6 +248,42 @@ class Assembly:
         functions.append(self.pointer(self.text_of(found.kernel), False))
         used = (self.table(found.table), *functions, *[slots[name] for name in found.buffers])
         step = KernelStep(recurrent.NAME, used, found.parts, 1, origin, len(works) - 1, True)
+        self.program.steps.append(step)
+
+    def slots_of(self, node: Node, origin: int) -> dict[str, int]:
+        """The slots of a call of several results, by the names of operands and results."""
+        op: Any = node.op
+        pairs = zip(op.operands, node.inputs, strict=True)
+        slots = {name: self.slot_of[self.home(n)] for name, n in pairs if n is not None}
+        slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
+        for name, result in zip(op.results, self.results(node), strict=True):
+            if result is not None and result in self.slot_of:
+                slots[name] = self.slot_of[result]
+        return slots
+
+    def attention(self, number: int, node: Node) -> None:
+        """Takes attention over, if all of its operands are in memory as views of it."""
+        op: Any = node.op
+        operands = {x: n for x, n in zip(op.operands, node.inputs, strict=True) if n is not None}
+        places = {x: self.place(n) for x, n in operands.items()}
+        results = zip(op.results, types_of(node), strict=True)
+        places |= {x: Place(kind.shape, strides(kind.shape)) for x, kind in results}
+        if all(places.values()):
+            kind = types_of(node)[0].kind
+            found = attended(op.name, kind, registers(), places, **node.attrs)  # type: ignore[arg-type]
+            if found is not None:
+                self.blocks_of_weights[number] = found
+
+    def attend(self, node: Node, origin: int) -> None:
+        """The steps of attention: zeros where gradients are summed, and the blocks."""
+        found, slots = self.blocks_of_weights[origin], self.slots_of(node, origin)
+        works = found.works(types_of(node)[0].kind)
+        for number, work in enumerate(works):
+            self.share(work, slots, origin, number)
+        functions = [self.pointer(name, True) for name in found.nest.functions]
+        buffers = [slots[name] for name in found.nest.buffers]
+        used = (self.table(found.nest.table()), *functions, *buffers)
+        step = KernelStep(nest.NAME, used, found.nest.shares, 1, origin, len(works), True)
         self.program.steps.append(step)
 
     def results(self, node: Node) -> list[Node | None]:

@@ -43,6 +43,8 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "convolve_transposed": lambda x, y, w, *_: 2 * y.size * math.prod(w.shape[1:]),
     "convolve_weight": lambda w, x, y: 2 * y.size * math.prod(w.shape[1:]),
     "attention": lambda y, q, k, v, *_: 2 * (q.size + y.size) * k.shape[-2],
+    "attend": lambda y, q, k, v, *_: 2 * (q.size + y.size) * k.shape[-2],
+    "attend_gradient": lambda dq, g, y, m, t, q, k, *_: (6 * q.size + 4 * y.size) * k.shape[-2],
     "rnn_tanh_layer": lambda y, x, h, *weights: recurrent(x, weights),
     "rnn_relu_layer": lambda y, x, h, *weights: recurrent(x, weights),
     "gru_layer": lambda y, x, h, *weights: recurrent(x, weights),

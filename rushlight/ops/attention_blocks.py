@@ -1,0 +1,54 @@
+"""Attention and its gradient, block by block: what graphs hold in the place of attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.kernels import attention as kernels
+from rushlight.ops.base import Op
+from rushlight.tensor import Tensor
+
+
+class Blocked(Op, abstract=True):
+    """An op that goes through blocks of weights; ``results`` names what it gives."""
+
+    function = method = differentiable = False
+    library = "blocks of weights"
+    results: tuple[str, ...]
+
+    def check(self, *operands: Tensor | None, scale: float, causal: bool) -> Any:
+        return operands, {"scale": scale, "causal": causal}
+
+
+class Attend(Blocked):
+    """Attention, and for its gradient each row's largest score and sum of exp(score - largest)."""
+
+    operands = ("q", "k", "v", "bias", "noise")
+    results = ("y", "tops", "totals")
+
+    def infer(self, arrays, attrs):
+        q, k, v = arrays[:3]
+        rows = (*kernels.batch_of(q, k, v), q.shape[-2])
+        return tuple([np.empty((*rows, n), q.dtype) for n in (v.shape[-1], 1, 1)])
+
+    def eager(self, q, k, v, bias, noise, *, scale, causal):
+        bias = kernels.masked(bias, causal, q, k)
+        return kernels.attention(scale, False, q, k, v, bias, noise)[:3]
+
+
+class AttendGradient(Blocked):
+    """The gradients of q, k and v."""
+
+    operands = ("g", "y", "tops", "totals", "q", "k", "v", "bias", "noise")
+    results = ("dq", "dk", "dv")
+
+    def infer(self, arrays, attrs):
+        return tuple([np.empty(a.shape, a.dtype) for a in arrays[4:7]])
+
+    def eager(self, g, y, tops, totals, q, k, v, bias, noise, *, scale, causal):
+        bias, kept = kernels.masked(bias, causal, q, k), np.empty(0, q.dtype)
+        saved = (y, tops, totals, kept)
+        found = kernels.attention_gradient(scale, False, g, *saved, q, k, v, bias, noise)
+        return tuple([kernels.summed(d, x.shape) for d, x in zip(found, (q, k, v), strict=False)])

@@ -29,7 +29,7 @@ def address(name: str) -> int:
     """Where a shared function is; it is compiled on first use.
 
     >>> from rushlight.runtime import natives
-    >>> natives.address("pack_f32_16_rows") == natives.address("pack_f32_16_rows")
+    >>> natives.address("fill_u8") == natives.address("fill_u8")
     True
     """
     return library(name, registers()).address(name)

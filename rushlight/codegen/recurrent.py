@@ -14,12 +14,13 @@ from functools import partial
 import numpy as np
 
 from rushlight.codegen.contraction import FIELDS as PRODUCT_FIELDS
+from rushlight.codegen.contraction import VECTORS
 from rushlight.codegen.instructions import width
 from rushlight.codegen.kernel import Kernel, Stage, Store, make_kernel
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import NativeText, table
 from rushlight.codegen.pull import Buffer
-from rushlight.codegen.tiling import Matrix, Works, plan
+from rushlight.codegen.tiling import Matrix, Planner, Target, Work, Works
 from rushlight.codegen.values import Builder, Loop, Value
 
 FIELDS = (
@@ -154,7 +155,7 @@ def lstm_gradient(cell: Cell) -> None:
     dh = cell.state("dhs", shape.now) + cell.sequence("dy")
     dc = cell.state("dcs", shape.now) + dh * o * (1 - tanh * tanh)
     cell.put("dz", dc * g * (i - i * i), 4, 0)
-    cell.put("dz", dc * cell.state("cs", shape.past) * (f - f * f), 4, 1)
+    cell.put("dz", dc * cell.sequence("c_before") * (f - f * f), 4, 1)
     cell.put("dz", dc * i * (1 - g * g), 4, 2)
     cell.put("dz", dh * tanh * (o - o * o), 4, 3)
     cell.put_state("dcs", dc * f, shape.past)
@@ -178,7 +179,7 @@ def gru_gradient(cell: Cell) -> None:
     shape = cell.shape
     r, u, n = [cell.sequence("gates", 3, k) for k in range(3)]
     dh = cell.state("dhs", shape.now) + cell.sequence("dy")
-    du = dh * (cell.state("hs", shape.past) - n) * (u - u * u)
+    du = dh * (cell.sequence("h_before") - n) * (u - u * u)
     dn = (dh - dh * u) * (1 - n * n)
     dr = dn * cell.sequence("inner") * (r - r * r)
     for name, last in (("dx", dn), ("dz", dn * r)):
@@ -198,7 +199,7 @@ def rnn_gradient(cell: Cell, relu: bool = False) -> None:
     """The gradient of what h' is taken of."""
     shape = cell.shape
     dh = cell.state("dhs", shape.now) + cell.sequence("dy")
-    h = cell.state("hs", shape.now)
+    h = cell.sequence("y")
     cell.put("dz", cell.b.where(h > 0, dh, 0) if relu else dh * (1 - h * h))
 
 
@@ -261,26 +262,17 @@ def recurrence(
 ) -> Recurrence | None:
     """The loop of an op; None if there is no product for it. Threads change no result."""
     kind = KINDS[name]
+    works = product_works(kind, shape, element, registers)
+    if works is None:
+        return None
     cell = Cell(shape, element)
     kind.cell(cell)
-    works = product_works(kind, shape, element, registers)
-    work = works.list[-1]
-    at = {field: n for n, field in enumerate(PRODUCT_FIELDS)}
-    if not work.name.startswith("contract_") or work.table[at["column_parts"]] != 1:
-        return None
     block = -(-shape.rows // max(1, min(threads, shape.rows)))
     parts = -(-shape.rows // block)
-    cut = work.table.copy()
-    cut[at["row_block"]], cut[at["row_parts"]] = block, parts
-    names = {"a": "dz", "y": "dhs"} if kind.backward else {"a": "hs", "y": "product"}
-    buffers = tuple([names.get(x, "w_hh" if x == "b" else x) for x in work.buffers])
-    works.list[-1] = work._replace(table=cut, buffers=buffers, parts=shape.steps * parts)
-    for n, pack in enumerate(works.list[:-1]):
-        source = tuple(["w_hh" if x == "b" else x for x in pack.buffers])
-        works.list[n] = pack._replace(buffers=source)
+    works.list[-1] = cut(works.list[-1], shape.steps, block, parts)
     if not kind.backward:
         works.space["product"] = shape.rows * shape.gates * shape.features
-    first = 3 + len(buffers)
+    first = 3 + len(works.list[-1].buffers)
     row = shape.features * width(element)
     start = (shape.last if kind.backward else shape.first) * row
     copies = [(first + 2 * n, first + 2 * n + 1, row, start) for n in range(len(kind.copies))]
@@ -304,21 +296,44 @@ def recurrence(
     )
 
 
-def product_works(kind: Kind, shape: Shape, element: str, registers: Registers) -> Works:
-    """The product of a step: states by the weight, or gradients of gates by it."""
+def cut(product: Work, steps: int, block: int, parts: int) -> Work:
+    """The product of all steps, whose parts are blocks of sequences."""
+    at = {field: n for n, field in enumerate(PRODUCT_FIELDS)}
+    numbers = product.table.copy()
+    numbers[at["row_block"]], numbers[at["row_parts"]] = block, parts
+    return product._replace(table=numbers, parts=steps * parts)
+
+
+def product_works(kind: Kind, shape: Shape, element: str, registers: Registers) -> Works | None:
+    """The product of a step: states by the weight, or gradients of gates by it.
+
+    However few the sequences, the weight is packed: all steps read it. States of a great many
+    would be packed too, which cannot be done before they are there; then there is no product.
+    """
     steps, rows = [np.arange(count, dtype=np.int64) for count in (shape.steps, shape.rows)]
     features, wide = shape.features, shape.gates * shape.features
     none = np.zeros(1, np.int64)
     before = (steps * shape.rows + shape.past) * features  # where states before are
     if kind.backward:
-        a = Matrix(rows * wide, none, wide, 1, steps * shape.rows * wide)
-        b = Matrix(np.arange(features), none, wide, features, none)
-        target = Matrix(rows * features, none, 1, 1, before)
+        gates = np.arange(shape.gates) * features
+        a = Matrix(rows * wide, gates, features, 1, steps * shape.rows * wide)
+        b = Matrix(np.arange(features), gates * features, features, features, none)
+        target = Target(rows * features, np.arange(features), before)
     else:
         a = Matrix(rows * features, none, features, 1, before)
         b = Matrix(np.arange(wide) * features, none, features, 1, none)
-        target = Matrix(rows * wide, none, 1, 1, np.zeros_like(steps))
-    return plan(a, b, target, element, registers, accumulate=kind.accumulate, whole_rows=True)
+        target = Target(rows * wide, np.arange(wide), np.zeros_like(steps))
+    planner = Planner(
+        a, b, target, element, registers, kind.accumulate, packed=True, whole_rows=True
+    )
+    product, *others = planner.works.list
+    if others:
+        return None
+    _, packed = planner.pack(b, VECTORS * planner.lanes, "w_hh")
+    first, result = ("dz", "dhs") if kind.backward else ("hs", "product")
+    planner.works.list.append(product._replace(buffers=(first, packed, "table", result)))
+    del planner.works.list[0]
+    return planner.works
 
 
 class Recur(NativeText):

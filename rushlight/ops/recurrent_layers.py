@@ -157,6 +157,11 @@ def scan(layer: Any, *operands: Tensor, gradient: bool = False, **attrs: Any) ->
     return registry[name].call(*first, *operands[1 + layer.states :], **attrs)
 
 
+def begun(rows: Tensor, late: bool) -> Tensor:
+    """Rows of states as an operand of a scan: ``late`` ones begin within their memory."""
+    return stored(rows) if late else rows
+
+
 class RnnTanhLayer(RecurrentLayer):
     """h' = tanh(W x + b + W h + b)."""
 
@@ -178,8 +183,8 @@ class RnnTanhLayer(RecurrentLayer):
 
     def scanned_gradient(self, g, y, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
         dy, dh = g
-        hs = ops.cat((y[0], h) if reverse else (h, y[0]))
-        dz, dhs = scan(self, dy, dh, hs, w_hh, gradient=True, steps=steps, reverse=reverse)
+        after = begun(y[0], not reverse)
+        dz, dhs = scan(self, dy, dh, after, w_hh, gradient=True, steps=steps, reverse=reverse)
         first = around(dhs, len(h), not reverse)[2]
         return dz, dz, y[2], {"h": lambda: first}
 
@@ -227,9 +232,8 @@ class LstmLayer(RecurrentLayer):
 
     def scanned_gradient(self, g, y, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, steps, reverse):
         dy, dh, dc = g
-        _, _, c_last, gates, _, tanh, before, c_before = y
-        cs = ops.cat((c_last, c_before) if reverse else (c_before, c_last))
-        operands = (dy, dh, dc, gates, tanh, cs, w_hh)
+        _, _, _, gates, _, tanh, before, c_before = y
+        operands = (dy, dh, dc, gates, tanh, begun(c_before, reverse), w_hh)
         dz, dhs, dcs = scan(self, *operands, gradient=True, steps=steps, reverse=reverse)
         first, c_first = [around(d, len(h), not reverse)[2] for d in (dhs, dcs)]
         return dz, dz, before, {"h": lambda: first, "c": lambda: c_first}
@@ -263,9 +267,8 @@ class GruLayer(RecurrentLayer):
 
     def scanned_gradient(self, g, y, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
         dy, dh = g
-        outputs, _, gates, _, inner, before = y
-        hs = ops.cat((outputs, h) if reverse else (h, outputs))
-        operands = (dy, dh, gates, inner, hs, w_hh)
+        _, _, gates, _, inner, before = y
+        operands = (dy, dh, gates, inner, begun(before, reverse), w_hh)
         dx, dz, dhs = scan(self, *operands, gradient=True, steps=steps, reverse=reverse)
         first = around(dhs, len(h), not reverse)[2]
         return dx, dz, before, {"h": lambda: first}

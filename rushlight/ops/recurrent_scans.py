@@ -80,16 +80,16 @@ class LstmScan(Scan):
 class LstmScanGradient(Scan):
     """The gradients of z, and of all h and c."""
 
-    operands = ("dy", "dh", "dc", "gates", "tanh", "cs", "w_hh")
+    operands = ("dy", "dh", "dc", "gates", "tanh", "c_before", "w_hh")
     results, widths = ("dz", "dhs", "dcs"), (4, 0, 0)
 
-    def eager(self, dy, dh, dc, gates, tanh, cs, w_hh, *, steps, reverse):
+    def eager(self, dy, dh, dc, gates, tanh, c_before, w_hh, *, steps, reverse):
         dhs, dcs, dz = states(dh, steps), states(dc, steps), np.empty_like(gates)
         for now, past, after in reversed([*times(steps, len(dh), reverse)]):
             i, f, g, o = np.split(gates[now], 4, 1)
             h, t = dhs[after] + dy[now], tanh[now]
             c = dcs[after] + h * o * (1 - t * t)
-            parts = (c * g * (i - i * i), c * cs[past] * (f - f * f), c * i * (1 - g * g))
+            parts = (c * g * (i - i * i), c * c_before[now] * (f - f * f), c * i * (1 - g * g))
             dz[now] = np.concatenate((*parts, h * t * (o - o * o)), 1)
             dcs[past] = c * f
             dhs[past] = dz[now] @ w_hh
@@ -118,15 +118,15 @@ class GruScan(Scan):
 class GruScanGradient(Scan):
     """The gradients of z, of what states contribute to the gates, and of all h."""
 
-    operands = ("dy", "dh", "gates", "inner", "hs", "w_hh")
+    operands = ("dy", "dh", "gates", "inner", "h_before", "w_hh")
     results, widths = ("dx", "dz", "dhs"), (3, 3, 0)
 
-    def eager(self, dy, dh, gates, inner, hs, w_hh, *, steps, reverse):
+    def eager(self, dy, dh, gates, inner, h_before, w_hh, *, steps, reverse):
         dhs, dx, dz = states(dh, steps), np.empty_like(gates), np.empty_like(gates)
         for now, past, after in reversed([*times(steps, len(dh), reverse)]):
             r, u, n = np.split(gates[now], 3, 1)
             h = dhs[after] + dy[now]
-            du, dn = h * (hs[past] - n) * (u - u * u), (h - h * u) * (1 - n * n)
+            du, dn = h * (h_before[now] - n) * (u - u * u), (h - h * u) * (1 - n * n)
             dr = dn * inner[now] * (r - r * r)
             dx[now], dz[now] = np.concatenate((dr, du, dn), 1), np.concatenate((dr, du, dn * r), 1)
             dhs[past] = dz[now] @ w_hh + h * u
@@ -151,14 +151,14 @@ class RnnTanhScan(Scan):
 class RnnTanhScanGradient(Scan):
     """The gradients of z and of all h."""
 
-    operands = ("dy", "dh", "hs", "w_hh")
+    operands = ("dy", "dh", "y", "w_hh")
     results, widths = ("dz", "dhs"), (1, 0)
     relu = False
 
-    def eager(self, dy, dh, hs, w_hh, *, steps, reverse):
+    def eager(self, dy, dh, y, w_hh, *, steps, reverse):
         dhs, dz = states(dh, steps), np.empty_like(dy)
         for now, past, after in reversed([*times(steps, len(dh), reverse)]):
-            h, d = hs[after], dhs[after] + dy[now]
+            h, d = y[now], dhs[after] + dy[now]
             dz[now] = np.where(h > 0, d, 0) if self.relu else d * (1 - h * h)
             dhs[past] = dz[now] @ w_hh
         return dz, dhs

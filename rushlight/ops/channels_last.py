@@ -200,7 +200,8 @@ def convolution_weight(x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) 
     r = last(y)
     if groups > 1:
         r = r.reshape(*r.shape[:-1], groups, r.shape[-1] // groups)
-    w = contract(v, r, (f"n{p}{k}{g}c", f"n{p}{g}o", f"{g}c{k}o"))
+    letters = f"n{p}{k}{g}c", f"n{p}{g}o", f"{g}c{k}o"
+    w = contract(v, r, letters, tile_of(v, y.shape[1], geometry))
     at = {letter: d for d, letter in enumerate(f"{g}c{k}o")}
     w = w.permute(*[at[letter] for letter in f"{g}oc{k}"])
     return w if groups == 1 else w.reshape(y.shape[1], -1, *kernel)

@@ -17,13 +17,18 @@ from rushlight.graph.ir import Graph, show_graph
 from rushlight.ops.base import registry
 from rushlight.runtime.cache import fingerprint, key_of
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
+from rushlight.settings import get_num_threads
 
 NAMES = {kind.numpy: name for name, kind in DTYPES.items()}
 
 
 def key(graph: Graph, vector_bytes: int) -> str:
-    """The name of the entry of a graph; lines of the user's program are not part of it."""
-    return key_of("program", fingerprint(), vector_bytes, show_graph(graph, sources=False))
+    """The name of the entry of a graph; lines of the user's program are not part of it.
+
+    The number of threads is: it changes no result, but loops over time are cut for it.
+    """
+    text = show_graph(graph, sources=False)
+    return key_of("program", fingerprint(), vector_bytes, get_num_threads(), text)
 
 
 def encode(program: Program, code: bytes) -> bytes:

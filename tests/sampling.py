@@ -61,11 +61,15 @@ class Maker:
             return {k: self.make(v) for k, v in value.items()}
         return value
 
+    def is_leaf(self, spec: T) -> bool:
+        """Whether the tensor is to have a gradient."""
+        return self.grad and spec.grad and spec.dtype is None and self.dtype.is_floating_point
+
     def tensor(self, spec: T) -> Any:
         dtype = spec.dtype or self.dtype
         values = array_of(spec, dtype, seed=len(self.tensors))
         t = rl.from_numpy(odd(values) if self.strides and values.ndim else values)
-        if self.grad and spec.grad and spec.dtype is None and t.is_floating_point():
+        if self.is_leaf(spec):
             t.requires_grad_()
         self.tensors.append(t)
         self.specs.append(spec)

@@ -13,6 +13,7 @@ import pytest
 
 import rushlight
 from rushlight.cli import COMMANDS, main
+from tests.waiting import PATIENCE
 
 ROOT = str(Path(rushlight.__file__).parents[1])
 COMMAND = [sys.executable, "-m", "rushlight"]
@@ -48,7 +49,7 @@ def run(tmp_path):
             env=environment(**variables),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert done.returncode == status, done.stderr
         return done
@@ -118,7 +119,7 @@ class TestCommandLine:
         process.stdout.close()
         with process.stderr:
             assert process.stderr.read() == b""
-        assert process.wait(timeout=60) == 141
+        assert process.wait(timeout=PATIENCE) == 141
 
     def test_another_broken_pipe_is_a_failure(self, script, run):
         script("raise BrokenPipeError('a socket')")
@@ -134,7 +135,7 @@ class TestCommandLine:
         )
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=PATIENCE)
         assert (process.returncode, output, errors) == (130, b"", b"")
 
 

@@ -1,14 +1,16 @@
-"""Waiting for other threads and processes, which a loaded machine may hold up at any point."""
+"""Waiting for other threads and processes, which a busy machine may hold up at any point."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
+PATIENCE = 300  # seconds after which what is waited for is taken to hang
+
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Returns as soon as it holds; an error after a minute, in which nothing sound is held up."""
-    end = time.monotonic() + 60
+    """Returns as soon as it holds."""
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.001)

@@ -17,6 +17,7 @@ import pytest
 import rushlight as rl
 from rushlight.runtime import files
 from rushlight.runtime.store import HEADER, Cache, encode
+from tests.waiting import PATIENCE
 
 X = rl.arange(12.0).view(3, 4)
 
@@ -196,5 +197,5 @@ def test_many_processes_share_a_folder_and_some_are_killed(tmp_path):
                 time.sleep(draw.random())
                 process.kill()
             for process in processes[1::2]:
-                assert process.communicate(timeout=120)[0] == "right\n"
+                assert process.communicate(timeout=PATIENCE)[0] == "right\n"
     assert subprocess.run([sys.executable, str(script)], **options).stdout == "right\n"

@@ -20,6 +20,7 @@ import rushlight.nn.functional as F
 from rushlight import nn, optim
 from rushlight.utils.checkpoint import checkpoint
 from rushlight.utils.data import DataLoader, TensorDataset
+from tests.waiting import PATIENCE
 
 PROGRAMS: dict[str, Any] = {}
 
@@ -763,5 +764,5 @@ def test_a_program_written_for_torch_compiles_its_functions(tmp_path):
     path.write_text(textwrap.dedent(SCRIPT))
     command = [sys.executable, "-m", "rushlight", "run", str(path)]
     variables = {**os.environ, "PYTHONPATH": str(Path(rl.__file__).parents[1])}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=variables)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=variables)
     assert done.stdout == "done\n", done.stderr

@@ -24,6 +24,7 @@ from rushlight import nn, optim
 from rushlight.compile import Compiled
 from rushlight.symbol import TraceError
 from rushlight.utils.data import DataLoader, TensorDataset
+from tests.waiting import PATIENCE
 
 required = functools.partial(rl.compile, fullgraph=True)
 SCALE: Any = 2.0
@@ -594,7 +595,7 @@ class TestThreads:
         expected = softmax(x)
         context = multiprocessing.get_context(method)
         with context.Pool(1) as pool:
-            found = pool.apply_async(softmax_of_numbers).get(timeout=60)
+            found = pool.apply_async(softmax_of_numbers).get(timeout=PATIENCE)
         assert found == expected.tolist()
 
     def test_workers_of_a_loader(self):

@@ -27,7 +27,7 @@ from tests.data_loading.samples import (
     numbers,
     raise_value_error,
 )
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="signals"),
@@ -102,7 +102,7 @@ def test_a_killed_worker_is_an_error_at_once() -> None:
 
 
 def test_a_hung_worker_is_an_error_after_the_timeout_and_is_killed() -> None:
-    batches = iter(processes(Pairs(2, 1, hang), timeout=60))
+    batches = iter(processes(Pairs(2, 1, hang), timeout=PATIENCE))
     next(batches)
     batches.loader.timeout = 0.3
     message = "timed out after 0.3 seconds, waiting for worker process 0 in the batch of items 1"
@@ -168,7 +168,7 @@ def test_no_process_outlives_the_main_program(how: str, tmp_path: Any) -> None:
         os.killpg(program.pid, signal.SIGINT)  # Ctrl-C reaches the workers too
     if how == "kill":
         program.kill()
-    _, errors = program.communicate(timeout=60)
+    _, errors = program.communicate(timeout=PATIENCE)
     if how == "exit":
         assert (program.returncode, errors) == (0, "")
     if how == "interrupt":

@@ -32,7 +32,7 @@ from tests.data_loading.samples import (
     numbers,
     raise_value_error,
 )
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 
 def workers() -> int:
@@ -169,7 +169,7 @@ def test_batches_as_they_come() -> None:
 
     class FirstIsSlow(Pairs):
         def __getitem__(self, index: int) -> Any:
-            assert index != 0 or another_came.wait(60)
+            assert index != 0 or another_came.wait(PATIENCE)
             return super().__getitem__(index)
 
     order = []
@@ -204,7 +204,7 @@ def test_persistent_workers_serve_epoch_after_epoch() -> None:
 
 def test_a_hung_worker_is_an_error_after_the_timeout() -> None:
     release = threading.Event()
-    batches = iter(DataLoader(Pairs(4, 1, release.wait), num_workers=1, timeout=60))
+    batches = iter(DataLoader(Pairs(4, 1, release.wait), num_workers=1, timeout=PATIENCE))
     next(batches)
     batches.loader.timeout = 0.2
     message = "timed out after 0.2 seconds, waiting for worker thread 0 in the batch of items 1"
@@ -233,7 +233,7 @@ if "interrupt" in sys.argv:
 @pytest.mark.parametrize("how", ["exit", "interrupt"])
 def test_a_program_ends_with_its_iterator_alive(how: str) -> None:
     command = [sys.executable, "-c", PROGRAM, how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     if how == "exit":
         assert (done.returncode, done.stderr) == (0, "")
     else:

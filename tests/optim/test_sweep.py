@@ -16,6 +16,7 @@ import rushlight as rl
 from rushlight.config import config
 from rushlight.optim import sweep as module
 from rushlight.optim.sweep import PATIENCE, PIECE, WORTH, Lane, Native, Recording, native
+from tests import waiting
 
 
 class Plain:
@@ -187,7 +188,7 @@ def test_threads_are_as_quiet_as_the_caller() -> None:
 def test_a_forked_process_has_threads_of_its_own() -> None:
     assert squares(9)
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.apply_async(squares, (9,)).get(timeout=60)
+        assert pool.apply_async(squares, (9,)).get(timeout=waiting.PATIENCE)
 
 
 def trained(name: str, options: dict[str, Any], fused: bool, monkeypatch: Any) -> list[np.ndarray]:

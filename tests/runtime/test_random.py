@@ -26,6 +26,7 @@ from rushlight.kernels.box_muller import normal_pairs
 from rushlight.runtime import random as native
 from rushlight.runtime.jit import compile_ir, llvm, load, target
 from rushlight.runtime.threads import symbols
+from tests.waiting import PATIENCE
 
 FLOATS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 COUNTS = [*range(21), 31, 32, 33, 623, 624, 625, 1247, CHUNK - 1, CHUNK, CHUNK + 1, 5000, 10007]
@@ -302,7 +303,7 @@ assert rl.randn(1 << 20).shape == (1 << 20,)
 
 @pytest.mark.parametrize("program", [PATIENT, WITHOUT], ids=["patient", "without llvmlite"])
 def test_loading(program: str) -> None:
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
 
 
 def test_a_state_that_lies_elsewhere_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import pytest
 from rushlight.config import config
 from rushlight.runtime import store as module
 from rushlight.runtime.store import HEADER, Cache, digest, folder
+from tests.waiting import PATIENCE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions as POSIX has them")
 PAYLOAD = b"seven bytes of code"
@@ -295,7 +296,7 @@ assert any([cache.get(name) for name in names])
 @posix
 def test_processes_that_are_killed_leave_no_wrong_entry(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STORM, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.runtime import jit, threads
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 # Programs of the form void name(pool, context, chunks, times).
 PROGRAMS = """
@@ -277,5 +277,5 @@ def test_the_process_ends(how: str) -> None:
     if how == "forked" and os.name != "posix":
         pytest.skip("only POSIX systems fork")
     command = [sys.executable, "-W", "ignore", "-c", END, how]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")

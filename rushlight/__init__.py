@@ -91,6 +91,7 @@ from rushlight.layouts import (
 from rushlight.literals import as_tensor, asarray, tensor
 from rushlight.memory import keep_freed_memory as _keep_freed_memory
 from rushlight.ops import ops as _ops
+from rushlight.ops.engine import Engine as _Engine
 from rushlight.ops.programs import Compiler as _Compiler
 from rushlight.printing import set_printoptions
 from rushlight.random import (
@@ -200,4 +201,5 @@ globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(_ops).items() if callable(op)})
 _keep_freed_memory()
 _Compiler.load = lambda: vars(importlib.import_module(f"{__name__}.compile"))["required"]
+_Engine.load = lambda: importlib.import_module(f"{__name__}.runtime.products").product
 _native.load = lambda: importlib.import_module(f"{__name__}.runtime.random").functions()

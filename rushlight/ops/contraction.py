@@ -13,6 +13,7 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import NO_ATTRS
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
+from rushlight.ops.engine import FEW, HALVES, LARGE, SMALL, WORTH, engine
 from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, install, new
@@ -62,7 +63,7 @@ class Product(Op, abstract=True):
                     raise self.refusal(x, y) from None
             else:
                 check(a, b)
-                z = state.run(rounded, kernel, x, y)
+                z = state.run(product_of, self, x, y)
             t = new(Tensor)
             t._array = z if type(z) is ndarray else np.asarray(z)
             if a._history is not None or b._history is not None:
@@ -72,11 +73,11 @@ class Product(Op, abstract=True):
         return product
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        return rounded(self.eager, *arrays)
+        return product_of(self, *arrays)
 
     def compute_into(self, arrays: Sequence[Any], attrs: Mapping[str, Any], out: ndarray) -> None:
         if out.dtype in dtypes.HALF:
-            out[...] = rounded(self.eager, *arrays)
+            out[...] = product_of(self, *arrays)
         else:
             np.dot(arrays[0], arrays[1], out=out)
 
@@ -150,6 +151,26 @@ def refuse_bool(name: str, x: ndarray) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
+def dot(a: ndarray, b: ndarray) -> ndarray:
+    """The product of two matrices: by BLAS, or by the engine if it has few rows or columns."""
+    if a.size >= LARGE or b.size >= LARGE:
+        (n, k), (l, m) = a.shape, b.shape
+        if (1 < n <= FEW or 1 < m <= FEW) and k == l:
+            product = engine(a.dtype)
+            if product is not None:
+                return product(("mk", "kn", "mn"), a, b)
+    return a.dot(b)
+
+
+def product_of(op: Product | Bmm, a: ndarray, b: ndarray) -> ndarray:
+    """What ``op.eager`` gives, for half types summed in float32 and rounded once."""
+    if a.dtype in dtypes.HALF and a.size and b.size // b.shape[-min(2, b.ndim)] * a.size >= HALVES:
+        product = engine(a.dtype)
+        if product is not None and (b.ndim <= 2 or fit_together(a.shape, b.shape)):
+            return product(op.subscripts(None, a.shape, b.shape), a, b)
+    return rounded(op.eager, a, b)
+
+
 def rounded(kernel: Callable[..., Any], *arrays: ndarray) -> ndarray:
     """``kernel(*arrays)``, for half types computed in float32 and rounded once."""
     kind = arrays[0].dtype
@@ -174,7 +195,7 @@ class Mm(Product):
         Fails(NotImplementedError, "for 'Bool'", *[T(2, 2, dtype=dtypes.bool_)] * 2),
         Fails(TypeError, "'mat2' .* must be Tensor, not int", T(2, 2), 3),
     ]
-    eager = staticmethod(ndarray.dot)
+    eager = staticmethod(dot)
 
     def public(self, product):
         def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -302,8 +323,7 @@ class Bmm(Op):
     ]
 
     def make(self) -> Callable[..., Any]:
-        eager, check, record_pair = self.eager, self.check, pair_recorder(self)
-        traced = self.traced
+        check, record_pair, traced = self.check, pair_recorder(self), self.traced
 
         def batched(a: Tensor, b: Tensor) -> Tensor:
             x, y = a._array, b._array
@@ -315,7 +335,7 @@ class Bmm(Op):
                     raise batch_error(x.shape, y.shape)
                 return traced((a, b), NO_ATTRS)
             try:
-                z = local.state.run(rounded, eager, x, y)
+                z = local.state.run(product_of, self, x, y)
             except ValueError:
                 raise batch_error(x.shape, y.shape) from None
             t = new(Tensor)
@@ -343,12 +363,12 @@ class Bmm(Op):
         return f"{own[0]}mk", f"{own[1]}kn", f"{batch}mn"
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        return rounded(self.eager, *arrays)
+        return product_of(self, *arrays)
 
     def compute_into(self, arrays: Sequence[Any], attrs: Mapping[str, Any], out: ndarray) -> None:
         a, b = arrays
         if out.dtype in dtypes.HALF:
-            out[...] = rounded(self.eager, a, b)
+            out[...] = product_of(self, a, b)
         elif b.ndim == 2:
             np.dot(rows(a), b, out=rows(out))
         else:
@@ -360,7 +380,12 @@ class Bmm(Op):
 
     def eager(self, a, b):
         if b.ndim == 2 and a.size:
-            return a.reshape(-1, a.shape[-1]).dot(b).reshape(*a.shape[:-1], b.shape[1])
+            return dot(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+        each = a.shape[-2] * b.shape[-1] * b.shape[-2]
+        if each <= SMALL and a.size * b.shape[-1] >= WORTH and fit_together(a.shape, b.shape):
+            product = engine(a.dtype)
+            if product is not None:
+                return product(self.subscripts(None, a.shape, b.shape), a, b)
         return np.matmul(a, b)
 
     def vjp_a(self, g, _y, _a, b):

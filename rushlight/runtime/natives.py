@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 from rushlight.codegen.llvm import module
 from rushlight.codegen.microkernel import Registers
@@ -32,4 +33,8 @@ def address(name: str) -> int:
     >>> natives.address("fill_u8") == natives.address("fill_u8")
     True
     """
-    return library(name, registers()).address(name)
+    with _lock:  # of two libraries made at once, one would be freed while its code is in use
+        return library(name, registers()).address(name)
+
+
+_lock = threading.Lock()

@@ -164,9 +164,9 @@ def dot(a: ndarray, b: ndarray) -> ndarray:
 
 def product_of(op: Product | Bmm, a: ndarray, b: ndarray) -> ndarray:
     """What ``op.eager`` gives, for half types summed in float32 and rounded once."""
-    if a.dtype in dtypes.HALF and a.size and b.size // b.shape[-min(2, b.ndim)] * a.size >= HALVES:
+    if a.dtype in dtypes.HALF and a.size * b.size >= HALVES * b.shape[-min(2, b.ndim)] > 0:
         product = engine(a.dtype)
-        if product is not None and (b.ndim <= 2 or fit_together(a.shape, b.shape)):
+        if product is not None and (b.ndim == 1 or fit_together(a.shape, b.shape)):
             return product(op.subscripts(None, a.shape, b.shape), a, b)
     return rounded(op.eager, a, b)
 

@@ -102,3 +102,12 @@ def test_half_types_are_rounded_once(kind: type) -> None:
         z = x.to(x.dtype) @ y
     right = (a.astype(np.float32) @ b.astype(np.float32)).astype(kind)
     np.testing.assert_array_equal(z.float().numpy(), right.astype(np.float32))
+
+
+def test_sizes_of_half_types_are_checked() -> None:
+    x = rl.ones(20, 30, 40, dtype=rl.bfloat16)
+    for _ in range(CALLS + 1):
+        assert (x @ x.mT).shape == (20, 30, 30)
+    for wrong in (rl.ones(41, 50), rl.ones(20, 41, 50), rl.ones(3, 40, 50)):
+        with pytest.raises(RuntimeError):
+            x @ wrong.bfloat16()

@@ -14,6 +14,7 @@ import mmap
 import os
 import struct
 import sys
+from collections import namedtuple
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -79,17 +80,7 @@ class Unknown(Exception):
     """Something that only LLVM's linker can do."""
 
 
-class Section(NamedTuple):
-    name: int
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-    entry: int
+Section = namedtuple("Section", "name type flags address offset size link info alignment entry")
 
 
 def require(good: Any, what: str) -> None:
@@ -250,14 +241,7 @@ class Mapped:
 
 
 def mapped(code: bytes, symbols: Mapping[str, int]) -> Mapped:
-    """Object code made callable, or :class:`Unknown`; a damaged one is a RuntimeError.
-
-    >>> import ctypes
-    >>> from rushlight.runtime.jit import compile_ir, load
-    >>> library = load([compile_ir("define i64 @seven() { ret i64 7 }")])
-    >>> ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("seven"))()
-    7
-    """
+    """Object code made callable, or :class:`Unknown`; a damaged one is a RuntimeError."""
     machine = os.uname().machine if sys.platform == "linux" else sys.platform
     if machine not in MACHINES:
         raise Unknown(f"code of {machine}")

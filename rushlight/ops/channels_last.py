@@ -182,13 +182,34 @@ def tile_of(v: Tensor, columns: int, geometry: Geometry) -> int:
     return min(costs, key=costs.__getitem__)
 
 
+def multiplied(
+    a: Tensor, b: Tensor, letters: tuple[str, str, str], groups: int, each: int, tile: int = 0
+) -> Tensor:
+    """A product of windows; groups of one channel ``each`` have no sums worth a matrix product."""
+    if groups == 1 or each > 1:
+        return contract(a, b, letters, tile)
+    of_y = letters[2]
+    summed = [x for x in dict.fromkeys(letters[0] + letters[1]) if x not in of_y]
+    terms = [aligned(t, of, [*of_y, *summed]) for t, of in zip((a, b), letters, strict=False)]
+    return (terms[0] * terms[1]).sum(tuple(range(len(of_y), len(of_y) + len(summed))))
+
+
+def aligned(x: Tensor, letters: str, order: Sequence[str]) -> Tensor:
+    """``x`` with dimensions in this order, of size 1 where it has none."""
+    x = x.permute(*[letters.index(letter) for letter in order if letter in letters])
+    for place, letter in enumerate(order):
+        x = x if letter in letters else x.unsqueeze(place)
+    return x
+
+
 def convolution(x: Tensor, w: Tensor, geometry: Geometry, count: Sizes) -> Tensor:
     """:class:`rushlight.ops.convolution.Convolve` without a bias."""
     dims, groups = len(count), geometry.groups
     p, k, g = letters_of(dims, groups)
     v = windows_of(x, w.shape[2:], geometry, count)
     letters = f"n{p}{k}{g}c", f"{g}oc{k}", f"n{p}{g}o"
-    y = contract(v, grouped(w, groups), letters, tile_of(v, len(w), geometry))
+    tile = tile_of(v, len(w), geometry)
+    y = multiplied(v, grouped(w, groups), letters, groups, w.shape[1], tile)
     return channels_second(y.view(len(x), *count, len(w)))
 
 
@@ -201,7 +222,8 @@ def convolution_weight(x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) 
     if groups > 1:
         r = r.reshape(*r.shape[:-1], groups, r.shape[-1] // groups)
     letters = f"n{p}{k}{g}c", f"n{p}{g}o", f"{g}c{k}o"
-    w = contract(v, r, letters, tile_of(v, y.shape[1], geometry))
+    each, tile = x.shape[1] // groups, tile_of(v, y.shape[1], geometry)
+    w = multiplied(v, r, letters, groups, each, tile)
     at = {letter: d for d, letter in enumerate(f"{g}c{k}o")}
     w = w.permute(*[at[letter] for letter in f"{g}oc{k}"])
     return w if groups == 1 else w.reshape(y.shape[1], -1, *kernel)
@@ -251,4 +273,5 @@ def phase(y: Tensor, w: Tensor, geometry: Geometry, count: Sizes, offset: Sizes)
     part = grouped(w[tuple(cut)] if any([s > 1 for s in geometry.stride]) else w, groups)
     letters = f"n{places}{positions}{g}o", f"{g}oc{positions}", f"n{places}{g}c"
     tile = tile_of(v, channels, geometry)
-    return contract(v, part, letters, tile).view(len(y), *count, channels)
+    x = multiplied(v, part, letters, groups, w.shape[1], tile)
+    return x.view(len(y), *count, channels)

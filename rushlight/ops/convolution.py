@@ -46,7 +46,7 @@ class Convolve(Op):
         return biased(partial(kernels.convolve, geometry=geometry, count=count), x, w, bias)
 
     def decompose(self, x, w, bias, *, geometry, count):
-        if not channels_last.fits(x, w) or is_depthwise(x, geometry):
+        if not channels_last.fits(x, w):
             return NotImplemented
         return with_bias(channels_last.convolution(x, w, geometry, count), bias)
 
@@ -82,7 +82,7 @@ class ConvolveTransposed(Op):
         )
 
     def decompose(self, y, w, bias, *, geometry, size):
-        if not channels_last.fits(y, w) or is_depthwise(y, geometry):
+        if not channels_last.fits(y, w):
             return NotImplemented
         x = channels_last.convolution_transposed(y, w, geometry, size)
         return x if x is NotImplemented else with_bias(x, bias)
@@ -115,7 +115,7 @@ class ConvolveWeight(Op):
         return rounded(partial(kernels.convolve_weight, geometry=geometry, kernel=kernel), x, y)
 
     def decompose(self, x, y, *, geometry, kernel):
-        if not channels_last.fits(x, y) or is_depthwise(x, geometry):
+        if not channels_last.fits(x, y):
             return NotImplemented
         return channels_last.convolution_weight(x, y, geometry, kernel)
 
@@ -149,11 +149,6 @@ def biased(kernel: Callable[..., ndarray], x: ndarray, w: ndarray, bias: ndarray
 def with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
     """Images plus a bias for each channel."""
     return y if bias is None else y + bias.view(-1, *[1] * (y.ndim - 2))
-
-
-def is_depthwise(x: Tensor, geometry: Geometry) -> bool:
-    """Whether every channel has weights of its own."""
-    return 1 < geometry.groups == x.shape[1]
 
 
 def over_places(g: Tensor) -> Tensor:
@@ -226,6 +221,7 @@ def convolution_errors(dims: int) -> list[Fails]:
 
 
 @composite(
+    fused=True,
     namespace="nn.functional",
     method=False,
     kinds="ifc",
@@ -263,6 +259,7 @@ def conv1d(
 
 
 @composite(
+    fused=True,
     namespace="nn.functional",
     method=False,
     kinds="ifc",
@@ -314,6 +311,7 @@ def conv2d(
 
 
 @composite(
+    fused=True,
     namespace="nn.functional",
     method=False,
     kinds="ifc",

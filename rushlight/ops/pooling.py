@@ -319,6 +319,7 @@ class MaxPool(Op, abstract=True):
     namespace = "nn.functional"
     method = False
     differentiable = (0,)
+    fused = True
     rank: int
 
     def check(

@@ -209,3 +209,48 @@ def test_what_has_no_product_stays_a_convolution(shape: tuple[int, ...]) -> None
     assert not channels_last.fits(x, w)
     graph = rl.graph(lambda x, w: rl.nn.functional.conv2d(x, w), x, w)
     assert "contract(" not in str(graph)
+
+
+DEPTHWISE: dict[str, Any] = {
+    "plain": (2, 8, 1, {"padding": 1}),
+    "strided": (2, 8, 1, {"padding": 1, "stride": 2}),
+    "multiplied": (1, 6, 2, {"stride": 2}),
+    "dilated": (3, 16, 1, {"padding": 2, "dilation": 2}),
+}
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise_convolutions_are_loops(name: str) -> None:
+    images, channels, each, how = DEPTHWISE[name]
+    rl.manual_seed(0)
+    x = rl.randn(images, channels, 9, 11, dtype=rl.float64)
+    w = rl.randn(channels * each, 1, 3, 3, dtype=rl.float64)
+    bias = rl.randn(channels * each, dtype=rl.float64)
+
+    def step(*operands: Any) -> Any:
+        x, w, bias = [t.detach().requires_grad_(True) for t in operands]
+        y = rl.nn.functional.conv2d(x, w, bias, groups=channels, **how)
+        (y * y).sum().backward()
+        return y, x.grad, w.grad, bias.grad
+
+    compiled = rl.compile(step, fullgraph=True)
+    assert not compiled.explain(x, w, bias).totals.calls
+    for found, wanted in zip(compiled(x, w, bias), step(x, w, bias), strict=True):
+        np.testing.assert_allclose(found.detach().numpy(), wanted.detach().numpy(), rtol=1e-10)
+
+
+def test_large_convolutions_become_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rl.manual_seed(0)
+    x, w, bias = rl.randn(4, 8, 32, 32), rl.randn(16, 8, 3, 3), rl.randn(16)
+
+    def step() -> list[Any]:
+        own = [t.detach().requires_grad_(True) for t in (x, w, bias)]
+        z = rl.nn.functional.conv2d(*own, padding=1)
+        y = rl.nn.functional.max_pool2d(z, 2)
+        (y * y).sum().backward()
+        return [y.detach(), *[t.grad for t in own]]
+
+    found = [step() for _ in range(4)][-1]
+    monkeypatch.setattr(rl.config, "fuse_eager", False)
+    for part, wanted in zip(found, step(), strict=True):
+        np.testing.assert_allclose(part.numpy(), wanted.numpy(), rtol=1e-3, atol=1e-2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -17,6 +17,7 @@ from rushlight.ops.base import Op, composite, into, is_expandable, need_tensor, 
 from rushlight.ops.contraction import (
     check_batches,
     conjugated,
+    dot,
     matmul,
     mixed,
     mm,
@@ -148,9 +149,9 @@ class Linear(Op):
             single = [None if a is None else a.astype(np.float32) for a in (x, weight, bias)]
             return self.eager(*single).astype(x.dtype)
         if x.ndim == 2:
-            y = x.dot(weight.T)
+            y = dot(x, weight.T)
         else:
-            y = rows(x).dot(weight.T).reshape(*x.shape[:-1], len(weight))
+            y = dot(rows(x), weight.T).reshape(*x.shape[:-1], len(weight))
         if bias is not None:
             y += bias
         return y
@@ -158,14 +159,16 @@ class Linear(Op):
     def decompose(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
         if input._array.dtype in UNUSUAL:
             return NotImplemented
-        y = mm(rows(input), weight.mT).reshape(*input.shape[:-1], len(weight))
+        y = by_rows(input, weight.mT)
         return y if bias is None else y + bias
 
     def vjp_x(self, g, _y, _x, weight, _bias):
-        y = rows(g) @ conjugated(weight)
-        return y if g.ndim == 2 else y.reshape(_x.shape)
+        return by_rows(g, conjugated(weight))
 
     def vjp_weight(self, g, _y, x, _weight, _bias):
+        if g.ndim > 2:
+            order = memory_order(g if g.shape[-1] > x.shape[-1] else x)
+            g, x = permuted(g, order), permuted(x, order)
         return rows(g).mT @ rows(conjugated(x))
 
     def vjp_bias(self, g, _y, _x, _weight, _bias):
@@ -186,6 +189,28 @@ class Linear(Op):
 
 
 ops.linear = registry["nn.functional.linear"].call
+
+
+def memory_order(x: Any) -> list[int]:
+    """The dimensions of rows in the order in which memory holds them, and the last one."""
+    steps = (x if isinstance(x, np.ndarray) else x._array).strides
+    last = len(steps) - 1
+    return [*sorted(range(last), key=lambda d: -steps[d]), last]
+
+
+def permuted(x: Any, order: Sequence[int]) -> Any:
+    """A tensor or array with its dimensions in another order."""
+    return x.transpose(order) if isinstance(x, np.ndarray) else x.permute(*order)
+
+
+def by_rows(x: Any, matrix: Any) -> Any:
+    """The product of all rows of ``x``, taken as memory holds them: so they are not copied."""
+    if x.ndim == 2:
+        return x @ matrix
+    order = memory_order(x)
+    x = permuted(x, order)
+    y = (rows(x) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+    return permuted(y, [order.index(d) for d in range(x.ndim)])
 
 
 def stranger(input: Any, weight: Any, bias: Any) -> TypeError:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rushlight.graph.ir import ITEM, Graph, Node, show
 from rushlight.ops.views import View
 from rushlight.passes.clusters import (
@@ -179,6 +181,8 @@ class Fusion:
         """Whether calls should see a view where its operand lies, rather than get a copy."""
         if node in self.roots or not any([c.closed for c in self.users.get(node, ())]):
             return False
+        if not is_strided(node):
+            return False
         below: Any = node
         while isinstance(below.op, View) and self.uses.get(below, 0) == 1:
             (below,) = below.inputs
@@ -284,6 +288,18 @@ class Fusion:
         columns = tuple(atoms([axis for d in dims for axis in full[d] or ()]))
         widths = tuple([shape[d] for d in dims])
         return Fit([fold_inputs(node, full, shape, dims)], columns, flat(full), widths)
+
+
+def is_strided(node: Any) -> bool:
+    """Whether a view can be seen where its operand lies, which may be such a view itself."""
+    views = []
+    while isinstance(node.op, View):
+        views.append(node)
+        (node,) = node.inputs
+    operand = seen = np.empty(node.type.shape, node.type.dtype.numpy)
+    for view in reversed(views):
+        operand, seen = seen, view.op.compute([seen], view.attrs)
+    return not seen.size or np.may_share_memory(seen, operand)
 
 
 def fuse(graph: Graph) -> list[Step]:

@@ -241,7 +241,7 @@ class Reader:
             written = step.parts * int(numbers[fill.FIELDS.index("run")])
             group: Any = self.executable.plan.steps[step.origin]
             about |= {"cost": Cost(0, written, 0), "lines": lines_of(group.nodes)}
-            what = f"zeros for {title(group)}"
+            what = f"zeros for {title(group) if isinstance(group, Group) else what}"
         elif step.name == chains.NAME:
             return self.chain(step, about)
         code = text_of(step.name, registers())

@@ -48,6 +48,7 @@ THIN = 40  # rows for which B is not packed: each of its elements is read a few 
 FEW = 32  # rows for which dot products are better than packing B
 COLUMN_BLOCK = 4096  # columns of scaled rows: fewer would read memory in short pieces
 LONG = 64  # rows that are worth a sum of their own
+SHORT = 4  # elements below which a dot product is mostly the sum of lanes
 FIRST, SECOND = 1 << 15, 1 << 19  # bytes of the first and the second cache
 SETS, WAYS, LINE = (
     1024,
@@ -222,7 +223,7 @@ class Planner:
         if len(a.rows) > FEW or not b.along:
             return False
         if len(a.rows) == 1:
-            return a.depth > 0
+            return a.depth >= SHORT
         long = a.depth >= max(2 * self.lanes, 8 * len(a.rows))
         return long and (a.along or len(b.rows) >= 4 * len(a.rows))
 
@@ -434,9 +435,9 @@ class Planner:
         """Whether A is packed: it must be converted, or its rows get in each other's way."""
         if self.stored != self.kind:
             return a.depth > 0
-        if len(a.taps) > 1 or n < 8 * VECTORS * self.lanes:
-            return False
-        return len(a.rows) * a.depth > (NEAR * 4 if a.along else NEAR)
+        least, most = (8, 4 * NEAR) if a.along else (3, NEAR)
+        wide = n >= least * VECTORS * self.lanes
+        return wide and len(a.taps) == 1 and len(a.rows) * a.depth > most
 
     def pack(self, x: Matrix, wide: int, name: str) -> tuple[Matrix, str]:
         """A copy of an operand in panels."""

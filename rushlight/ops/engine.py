@@ -7,7 +7,6 @@ few rows or columns, calls itself for each of many small matrices, or has no hal
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ LARGE = 1 << 15  # elements of such a matrix
 SMALL = 1 << 18  # multiply-adds of one of many matrices
 WORTH = 1 << 16  # multiply-adds of all of them
 HALVES = 1 << 14  # multiply-adds of half types
-CALLS = 3  # after which there will be more, so that the engine is worth loading
 
 KINDS = frozenset({np.dtype(np.float32), np.dtype(np.float64)}) | dtypes.HALF
 Product = Callable[[tuple[str, str, str], np.ndarray, np.ndarray], np.ndarray]
@@ -28,17 +26,17 @@ Product = Callable[[tuple[str, str, str], np.ndarray, np.ndarray], np.ndarray]
 class Engine:
     """Where this layer finds the engine, which is made of later ones; set by the package."""
 
-    load: Callable[[], Any] | None = None
-    calls = 0
+    load: Callable[[], Product] | None = None
     product: Product | None = None
 
 
 def engine(dtype: np.dtype) -> Product | None:
-    """The engine's products, if there are any of such elements."""
+    """The engine's products, if there are any of such elements.
+
+    It is loaded by the first of them, whatever that costs: equal calls give equal results.
+    """
     if dtype not in KINDS or not config.fuse_eager:
         return None
     if Engine.product is None and Engine.load is not None:
-        Engine.calls += 1
-        if Engine.calls > CALLS:
-            Engine.product = Engine.load()
+        Engine.product = Engine.load()
     return Engine.product

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops.engine import CALLS, FEW, Engine
+from rushlight.ops.engine import FEW, Engine
 from rushlight.runtime import products
 from rushlight.runtime.products import product
 
@@ -71,8 +71,7 @@ def test_few_rows_and_columns(dtype: rl.dtype) -> None:
     weight = rl.tensor(rng.standard_normal((300, 200)), dtype=dtype)
     for n in range(1, FEW + 2):
         x = rl.tensor(rng.standard_normal((n, 200)), dtype=dtype)
-        for _ in range(CALLS + 1):
-            y = rl.nn.functional.linear(x, weight)
+        y = rl.nn.functional.linear(x, weight)
         right = x.numpy() @ weight.numpy().T
         np.testing.assert_allclose(y.numpy(), right, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose((weight @ x.T).numpy(), right.T, rtol=1e-4, atol=1e-4)
@@ -84,8 +83,7 @@ def test_batches(shape: tuple[int, ...]) -> None:
     batch, m, n, k = shape
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((batch, m, k)), rng.standard_normal((batch, k, n))
-    for _ in range(CALLS + 1):
-        found = rl.bmm(rl.tensor(a), rl.tensor(b)).numpy()
+    found = rl.bmm(rl.tensor(a), rl.tensor(b)).numpy()
     np.testing.assert_allclose(found, a @ b, rtol=1e-9)
     first = rl.tensor(a[:1]) @ rl.tensor(b)
     np.testing.assert_allclose(first.numpy(), a[:1] @ b, rtol=1e-9)
@@ -98,16 +96,14 @@ def test_half_types_are_rounded_once(kind: type) -> None:
     rng = np.random.default_rng(4)
     a, b = [rng.integers(-3, 4, shape).astype(kind) for shape in ((40, 30), (30, 50))]
     x, y = [rl.from_numpy(z) if kind is np.float16 else rl.tensor(z) for z in (a, b)]
-    for _ in range(CALLS + 1):
-        z = x.to(x.dtype) @ y
+    z = x @ y
     right = (a.astype(np.float32) @ b.astype(np.float32)).astype(kind)
     np.testing.assert_array_equal(z.float().numpy(), right.astype(np.float32))
 
 
 def test_sizes_of_half_types_are_checked() -> None:
     x = rl.ones(20, 30, 40, dtype=rl.bfloat16)
-    for _ in range(CALLS + 1):
-        assert (x @ x.mT).shape == (20, 30, 30)
+    assert (x @ x.mT).shape == (20, 30, 30)
     for wrong in (rl.ones(41, 50), rl.ones(20, 41, 50), rl.ones(3, 40, 50)):
         with pytest.raises(RuntimeError):
             x @ wrong.bfloat16()

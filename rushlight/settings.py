@@ -30,7 +30,7 @@ def blas_function(action: str) -> Callable[..., int] | None:
 
 
 def get_num_threads() -> int:
-    """How many threads a matrix product uses; other ops use one.
+    """How many threads matrix products, compiled functions and large optimizer steps use.
 
     >>> rl.get_num_threads() >= 1
     True
@@ -40,7 +40,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(int: int, /) -> None:
-    """Sets how many threads a matrix product uses, and a large optimizer step.
+    """Sets how many threads matrix products, compiled functions and large optimizer steps use.
 
     It reaches OpenBLAS, which NumPy's own packages bring; with another library it warns that the
     library's environment variables decide.

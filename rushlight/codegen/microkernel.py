@@ -88,7 +88,7 @@ class Tile(Vectors):
     """The text of the function that computes one tile.
 
     It can have fewer rows and columns than there is room for: missing rows repeat the last one,
-    missing columns are neither read nor written.
+    missing columns, which are lanes of the last register, are neither read nor written.
 
     Args:
         kind: of all elements.
@@ -118,7 +118,8 @@ class Tile(Vectors):
         numbers = self.row_numbers()
         bases = [self.element("%a", self.entry("%rows", r)) for r in numbers]
         targets = [self.element("%c", self.entry("%c_rows", r)) for r in numbers]
-        self.masks = [self.first_lanes(self.columns_from(v)) for v in range(self.vectors)]
+        self.left = self.let(f"add i64 %columns, {(1 - self.vectors) * self.lanes}")
+        self.masks = [""] * (self.vectors - 1) + [self.first_lanes(self.left)]
         for target in targets:
             self.fetch(target)
             self.fetch(self.element(target, str(self.lanes * self.vectors - 1)))
@@ -132,10 +133,6 @@ class Tile(Vectors):
     def row_numbers(self) -> list[str]:
         last = self.let("add i64 %row_count, -1")
         return ["0", *[self.least(last, str(r)) for r in range(1, self.rows)]]
-
-    def columns_from(self, v: int) -> str:
-        """How many columns there are from a register on."""
-        return self.let(f"add i64 %columns, {-v * self.lanes}")
 
     def fetch(self, place: str) -> None:
         """Asks for a line of C early, so that it is near when the sums are ready."""
@@ -194,14 +191,14 @@ class Tile(Vectors):
         """Stores the tile: whole registers, then halves of the last one as far as columns go."""
         for v in range(self.vectors):
             places = [self.element(target, str(v * self.lanes)) for target in targets]
-            own = [sums[r * self.vectors + v] for r in range(self.rows)]
-            left = self.columns_from(v)
-            full = self.let(f"icmp sge i64 {left}, {self.lanes}")
-            self.choose(
-                full,
-                lambda places=places, own=own: self.put(places, own, self.lanes),  # type: ignore[misc]
-                lambda places=places, own=own, left=left: self.some(places, own, left),  # type: ignore[misc]
-            )
+            own = sums[v :: self.vectors]
+            if v < self.vectors - 1:
+                self.put(places, own, self.lanes)
+        self.choose(
+            self.let(f"icmp sge i64 {self.left}, {self.lanes}"),
+            lambda: self.put(places, own, self.lanes),
+            lambda: self.some(places, own, self.left),
+        )
 
     def put(self, places: list[str], xs: list[str], lanes: int) -> None:
         kind = vector(self.scalar, lanes)
@@ -211,12 +208,11 @@ class Tile(Vectors):
     def some(self, places: list[str], xs: list[str], count: str) -> None:
         """Stores the first lanes of registers: where masked stores exist at all, they are slow."""
         lanes = self.lanes
-        positive = self.call("llvm.smax.i64", "i64", [("i64", count), ("i64", "0")])
         while lanes > 1:
             half = lanes // 2
             low = [self.halved(x, lanes, 0) for x in xs]
             high = [self.halved(x, lanes, half) for x in xs]
-            bit = self.let(f"and i64 {positive}, {half}")
+            bit = self.let(f"and i64 {count}, {half}")
             wanted = self.let(f"icmp ne i64 {bit}, 0")
             before, there, done = (
                 self.frames[-1].label,

@@ -236,6 +236,9 @@ class Reader:
         if step.name.startswith("pack"):
             about["cost"] = Cost(slots[step.slots[0]].nbytes, slots[step.slots[2]].nbytes, 0)
             what = f"pack for {what}"
+        elif step.name.startswith("winograd"):
+            about["cost"] = Cost(slots[step.slots[0]].nbytes, slots[step.slots[2]].nbytes, 0)
+            what = f"points for {what}"
         elif step.name == fill.NAME:
             numbers = self.executable.program.constants[slots[step.slots[1]].place]
             written = step.parts * int(numbers[fill.FIELDS.index("run")])

@@ -105,12 +105,10 @@ class Chain(NativeText):
 
     def part(self, part: str) -> list[str]:
         head = self.head
-        batch = self.let(f"udiv i64 {part}, {head['row_parts']}")
-        block = self.let(f"urem i64 {part}, {head['row_parts']}")
+        batch, block = self.divided(part, head["row_parts"])
         before = self.let(f"mul i64 {batch}, {head['rows']}")
-        first = self.let(f"mul i64 {block}, {head['row_block']}")
-        last = self.least(self.let(f"add i64 {first}, {head['row_block']}"), head["rows"])
-        begin, end = [self.let(f"add i64 {before}, {row}") for row in (first, last)]
+        rows = self.range(block, head["row_block"], head["rows"])
+        begin, end = [self.let(f"add i64 {before}, {row}") for row in rows]
         after = self.let(f"add i64 {part}, 1")
         self.run("1", self.own, part, after)
         self.each("0", head["count"], 1, [], lambda n, _: self.link(n, begin, end))
@@ -125,7 +123,5 @@ class Chain(NativeText):
         return []
 
     def run(self, function: str, place: str, begin: str, end: str) -> None:
-        at = self.let(f"getelementptr ptr, ptr %buffers, i64 {function}")
-        called = self.let(f"load ptr, ptr {at}, align 8")
-        buffers = self.let(f"getelementptr ptr, ptr %buffers, i64 {place}")
+        called, buffers = self.buffer(function), self.buffers_from(place)
         self.write(f"call void {called}(ptr {buffers}, i64 {begin}, i64 {end})")

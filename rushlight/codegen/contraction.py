@@ -91,11 +91,7 @@ class Sweep(NativeText):
         rows = self.range(i, head["row_block"], head["rows"])
         panels = self.range(j, head["panel_block"], head["panels"])
         blocks = self.range(group, head["sum_blocks"], head["block_count"])
-        own = self.offset(head["batches"], self.let(f"mul i64 {batch}, 3"))
-        a, b, c = [
-            self.element(base, self.entry(own, n))
-            for n, base in enumerate((self.a, self.b, self.c))
-        ]
+        a, b, c = self.of_batch(head["batches"], batch, (self.a, self.b, self.c))
         c = self.element(c, self.let(f"mul i64 {group}, {head['sum_size']}"))
 
         def block(number: str, _: list[str]) -> list[str]:

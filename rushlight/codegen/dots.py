@@ -51,11 +51,7 @@ class Dots(Vectors):
         batch, group = self.divided(above, head["sum_parts"])
         columns = self.range(j, head["column_block"], head["columns"])
         inner = self.range(group, head["sum_block"], head["inner"])
-        own = self.offset(head["batches"], self.let(f"mul i64 {batch}, 3"))
-        a, b, c = [
-            self.element(base, self.entry(own, n))
-            for n, base in enumerate((self.a, self.b, self.c))
-        ]
+        a, b, c = self.of_batch(head["batches"], batch, (self.a, self.b, self.c))
         c = self.element(c, self.let(f"mul i64 {group}, {head['sum_size']}"))
 
         def tile(j: str, _: list[str]) -> list[str]:

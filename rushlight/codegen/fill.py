@@ -76,8 +76,7 @@ class Fill(NativeText):
         """One run."""
         head, rest, place = self.head, part, self.target
         for level in ("inner", "middle"):
-            digit = self.let(f"urem i64 {rest}, {head[f'{level}_count']}")
-            rest = self.let(f"udiv i64 {rest}, {head[f'{level}_count']}")
+            rest, digit = self.divided(rest, head[f"{level}_count"])
             place = self.element(place, self.let(f"mul i64 {digit}, {head[f'{level}_step']}"))
         place = self.element(place, self.let(f"mul i64 {rest}, {head['outer_step']}"))
         arguments = [("ptr", place), ("i8", "0"), ("i64", head["run"]), ("i1", "false")]

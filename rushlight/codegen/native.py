@@ -53,10 +53,13 @@ class NativeText(Blocks):
         own = "\n".join([head, "entry:", *self.frames[0].lines, "ret void", "}"])
         return "\n\n".join([*sorted(self.declared.values()), own])
 
-    def buffer(self, number: int) -> str:
+    def buffers_from(self, number: int | str) -> str:
+        """The table of buffers from a number on."""
+        return self.let(f"getelementptr ptr, ptr %buffers, i64 {number}")
+
+    def buffer(self, number: int | str) -> str:
         """An address of the table of buffers."""
-        place = self.let(f"getelementptr ptr, ptr %buffers, i64 {number}")
-        return self.let(f"load ptr, ptr {place}, align 8")
+        return self.let(f"load ptr, ptr {self.buffers_from(number)}, align 8")
 
     def fields(self, table: str, names: Sequence[str], lists: int) -> dict[str, str]:
         """The head of a table; the last fields are ``lists``."""
@@ -72,6 +75,11 @@ class NativeText(Blocks):
 
     def element(self, base: str, offset: str) -> str:
         return self.let(f"getelementptr {self.scalar}, ptr {base}, i64 {offset}")
+
+    def of_batch(self, offsets: str, batch: str, bases: Sequence[str]) -> list[str]:
+        """Where the elements of a batch begin, by a list with an offset for each of the bases."""
+        own = self.offset(offsets, self.let(f"mul i64 {batch}, {len(bases)}"))
+        return [self.element(base, self.entry(own, n)) for n, base in enumerate(bases)]
 
     def least(self, x: str, y: str) -> str:
         return self.call("llvm.smin.i64", "i64", [("i64", x), ("i64", y)])

@@ -263,7 +263,7 @@ class Nested(NativeText):
             return []
 
         self.each("0", count, 1, [], operand)
-        called = self.pointer(function)
+        called = self.buffer(function)
         self.write(f"call void {called}(ptr {self.operands}, i64 0, i64 {parts})")
         return []
 
@@ -277,9 +277,4 @@ class Nested(NativeText):
         for n, block in enumerate((share, row, column), 3):
             step = self.let(f"mul i64 {block}, {self.entry(own, n)}")
             offset = self.let(f"add i64 {offset}, {step}")
-        return self.element(self.pointer(buffer), offset)
-
-    def pointer(self, number: str) -> str:
-        """An address of the table of buffers, by a number known at run time."""
-        place = self.let(f"getelementptr ptr, ptr %buffers, i64 {number}")
-        return self.let(f"load ptr, ptr {place}, align 8")
+        return self.element(self.buffer(buffer), offset)

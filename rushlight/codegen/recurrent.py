@@ -24,8 +24,8 @@ from rushlight.codegen.tiling import Matrix, Planner, Target, Work, Works
 from rushlight.codegen.values import Builder, Loop, Value
 
 FIELDS = (
-    "steps", "rows", "row_block", "row_parts", "backwards", "cell_first", "cell", "copies",
-    "copy_count",
+    "steps", "rows", "row_block", "row_parts", "backwards", "cell_first", "cell", "copy_count",
+    "copies",
 )  # fmt: skip
 """The table: steps of time, sequences, those of a part, parts; whether time runs backwards, whether
 the cell comes before the product, where its buffers begin, and what is copied at the beginning."""
@@ -343,24 +343,19 @@ class Recur(NativeText):
         super().__init__("u8")
 
     def text(self) -> str:
-        self.head = self.fields(self.buffer(0), FIELDS, 0)
-        self.head["copies"] = self.offset(self.buffer(0), self.head["copies"])
+        self.head = self.fields(self.buffer(0), FIELDS, 1)
         self.product, self.cell = self.buffer(1), self.buffer(2)
-        self.product_buffers = self.buffers("3")
-        self.cell_buffers = self.buffers(self.head["cell"])
+        self.product_buffers = self.buffers_from(3)
+        self.cell_buffers = self.buffers_from(self.head["cell"])
         self.first = self.let(f"icmp ne i64 {self.head['cell_first']}, 0")
         self.backwards = self.let(f"icmp ne i64 {self.head['backwards']}, 0")
         self.each("%begin", "%end", 1, [], lambda part, _: self.part(part))
         return self.function(NAME)
 
-    def buffers(self, place: str) -> str:
-        return self.let(f"getelementptr ptr, ptr %buffers, i64 {place}")
-
     def part(self, part: str) -> list[str]:
         """A block of sequences, through all steps."""
         head = self.head
-        begin = self.let(f"mul i64 {part}, {head['row_block']}")
-        end = self.least(self.let(f"add i64 {begin}, {head['row_block']}"), head["rows"])
+        begin, end = self.range(part, head["row_block"], head["rows"])
         self.each("0", head["copy_count"], 1, [], lambda n, _: self.copy(n, begin, end))
         last = self.let(f"sub i64 {head['steps']}, 1")
         self.each("0", head["steps"], 1, [], lambda s, _: self.step(part, s, last, begin, end))
@@ -372,8 +367,7 @@ class Recur(NativeText):
         row, start = self.entry(own, 2), self.entry(own, 3)
         places = []
         for side, offset in ((0, "0"), (1, start)):
-            at = self.let(f"getelementptr ptr, ptr %buffers, i64 {self.entry(own, side)}")
-            base = self.let(f"load ptr, ptr {at}, align 8")
+            base = self.buffer(self.entry(own, side))
             step = self.let(f"add i64 {self.let(f'mul i64 {begin}, {row}')}, {offset}")
             places.append(self.element(base, step))
         size = self.let(f"mul i64 {self.let(f'sub i64 {end}, {begin}')}, {row}")

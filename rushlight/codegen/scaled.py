@@ -42,11 +42,7 @@ class Scaled(Vectors):
         batch, group = self.divided(above, head["sum_parts"])
         begin, end = self.range(j, head["column_block"], head["columns"])
         first, last = self.range(group, head["sum_block"], head["inner"])
-        own = self.offset(head["batches"], self.let(f"mul i64 {batch}, 3"))
-        a, b, c = [
-            self.element(base, self.entry(own, n))
-            for n, base in enumerate((self.a, self.b, self.c))
-        ]
+        a, b, c = self.of_batch(head["batches"], batch, (self.a, self.b, self.c))
         c = self.element(c, self.let(f"mul i64 {group}, {head['sum_size']}"))
         b, c = self.element(b, begin), self.element(c, begin)
         count = self.let(f"sub i64 {end}, {begin}")

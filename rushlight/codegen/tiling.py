@@ -205,10 +205,10 @@ class Planner:
         straight, turned = (a, b, target, "a", "b"), (b, a, target.turned, "b", "a")
         if packed or self.stored != self.kind:
             return self.sweep(*straight, packed=packed)
-        for form in (straight, turned):
+        for form, few in ((straight, FEW), (turned, self.lanes // 2)):
             if self.takes_scaled(*form[:3]):
                 return self.scaled(*form)
-            if self.takes_dots(*form[:2]):
+            if self.takes_dots(*form[:2], few):
                 return self.dots(*form)
         return self.sweep(*(turned if self.takes_turned(*straight[:3]) else straight))
 
@@ -218,9 +218,9 @@ class Planner:
         narrow = len(b.rows) <= self.lanes * 3 // 4 and len(a.rows) >= 4 * self.lanes
         return reads and narrow and a.depth >= LONG and not self.whole_rows
 
-    def takes_dots(self, a: Matrix, b: Matrix) -> bool:
-        """Whether B lies along the sums, and packing it would take longer than it saves."""
-        if len(a.rows) > FEW or not b.along:
+    def takes_dots(self, a: Matrix, b: Matrix, few: int) -> bool:
+        """Whether B lies along the sums, and rows are too few for tiles or for packing B."""
+        if len(a.rows) > few or not b.along:
             return False
         if len(a.rows) == 1:
             return a.depth >= SHORT

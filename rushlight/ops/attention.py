@@ -19,6 +19,7 @@ from rushlight.tensor import Tensor
 
 NAME = "scaled_dot_product_attention"
 KINDS = (np.dtype(np.float32), np.dtype(np.float64))
+FEW = 1 << 20  # weights for which blocks of them are not worth while in programs
 KEPT = 1 << 23  # up to so many weights are kept for backward rather than computed again
 
 
@@ -94,6 +95,12 @@ def blockwise(*operands: Tensor) -> bool:
 def is_short(q: Tensor, k: Tensor) -> bool:
     """Whether all weights may be in memory at once."""
     return math.prod(q.shape[:-1]) * k.shape[-2] <= KEPT
+
+
+def is_small(q: Tensor, k: Tensor, causal: bool) -> bool:
+    """Whether a program is quicker if weights stay in memory, where caches hold them."""
+    count = math.prod(q.shape[:-1]) * k.shape[-2]
+    return q._array.dtype in KINDS and count <= (FEW // 4 if causal else FEW)
 
 
 def check_operands(query: Any, key: Any, value: Any) -> None:
@@ -193,6 +200,7 @@ def grouped(
 @composite(
     namespace="nn.functional",
     method=False,
+    fused=True,
     samples=[
         S(T(2, 3, 2), T(2, 4, 2), T(2, 4, 3)),
         S(T(3, 2), T(4, 2), T(4, 2), T(3, 4)),
@@ -268,7 +276,10 @@ def scaled_dot_product_attention(
         q = q.expand(*batch, *q.shape[-2:])
     factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1] or 1)
     operands, attrs = attention.check(q, k, v, bias, noise, factor, is_causal)
-    y = attention.apply(operands, attrs)[0]
+    if local.state.trace is not None and is_small(q, k, is_causal):
+        y = attention.formula(*operands, **attrs)  # whose loops join those around it
+    else:
+        y = attention.apply(operands, attrs)[0]
     if in_groups:
         y = y.flatten(-4, -3)
     return y if batch else y.squeeze(0)

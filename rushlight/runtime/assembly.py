@@ -35,9 +35,12 @@ from rushlight.runtime.natives import registers
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
 from rushlight.settings import get_num_threads
 
+Memory = tuple[int, str]  # of a step, by a name
+
 KINDS = {short: DTYPES[name] for short, name in LONG.items()}
 ADDRESS = TensorType((1,), KINDS["i64"])
 ENOUGH = 4  # parts of a product for which threads need no finer ones
+KEPT = 8  # steps after which an operand is rather packed again than kept
 
 
 def build(graph: Graph, plan: Plan, machine: Target) -> Program:
@@ -75,7 +78,8 @@ class Assembly:
         self.links: dict[int, list[int]] = {}  # the steps that are chained to them
         self.loops_over_time: dict[int, Recurrence] = {}
         self.blocks_of_weights: dict[int, Attended] = {}
-        self.space: dict[tuple[int, str], int] = {}  # the slots of memory that they need
+        self.space: dict[Memory, int] = {}  # the slots of memory that they need
+        self.packed: dict[Memory, Memory] = {}  # what of it another one has filled already
         self.leaves()
         self.contractions()
         self.lives()
@@ -177,8 +181,13 @@ class Assembly:
             spaces |= self.spaces_of(number, loop.works.space)
         for number, found in self.blocks_of_weights.items():
             spaces |= self.spaces_of(number, {"space": found.space})
-        for (number, _), kind in spaces.items():
-            blocks.append(Block(kind.nbytes, number, self.links.get(number, [number])[-1]))
+        self.packed = self.packed_before()
+        ends = {key: self.links.get(key[0], [key[0]])[-1] for key in spaces}
+        for key, first in self.packed.items():
+            ends[first] = max(ends[first], ends[key])
+            del spaces[key]
+        for key, kind in spaces.items():
+            blocks.append(Block(kind.nbytes, key[0], ends[key]))
         planned = plan_memory(blocks)
         self.program.arena = planned.size
         offsets = iter(planned.offsets)
@@ -186,6 +195,28 @@ class Assembly:
             self.slot_of[node] = self.add("arena", int(next(offsets)), node.type)
         for key, kind in spaces.items():
             self.space[key] = self.add("arena", int(next(offsets)), kind)
+        for key, first in self.packed.items():
+            self.space[key] = self.space[first]
+
+    def packed_before(self) -> dict[Memory, Memory]:
+        """The operands that a product finds packed, for one of the steps right before it."""
+        changing = set(self.plan.stores.values())
+        known: dict[Any, Memory] = {}
+        found: dict[Memory, Memory] = {}
+        for number, works in self.works.items():
+            operands = dict(zip("abcd", self.plan.steps[number].nodes[0].inputs, strict=False))
+            for work in [w for w in works.list if w.name.startswith("pack_")]:
+                source = operands.get(work.buffers[0])
+                if source is None or self.home(source) in changing:
+                    continue
+                what = (work.name, self.home(source), work.table.tobytes())
+                own = (number, work.buffers[-1])
+                first = known.setdefault(what, own)
+                if number - first[0] > KEPT:
+                    known[what] = own
+                elif first != own:
+                    found[own] = first
+        return found
 
     def spaces_of(self, number: int, elements: Mapping[str, int]) -> dict[Any, TensorType]:
         """Memory of its own that a call of several results needs, and that of unused results."""
@@ -359,7 +390,8 @@ class Assembly:
         slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
         links = self.links.get(origin, [])
         for number, work in enumerate(works.list[:-1] if links else works.list):
-            self.share(work, slots, origin, number)
+            if (origin, work.buffers[-1]) not in self.packed:
+                self.share(work, slots, origin, number)
         if links:
             self.link(works.list[-1], slots, origin)
 

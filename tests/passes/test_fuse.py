@@ -174,6 +174,16 @@ def test_a_view_of_what_a_group_computes_is_stored_as_it_is_needed():
     assert shown(make.graph(y))[0] == "group(exp permute) -> f32[6,4]"
 
 
+def test_only_a_view_that_must_be_copied_is_copied():
+    make = Maker()
+    x, w = make.input(2, 3, 4), make.capture(6, 5)
+    rows = make("view", make("permute", x, dims=(1, 0, 2)), shape=(6, 4))
+    y = make("mm", make("permute", rows, dims=(1, 0)), w)
+    assert shown(make.graph(y)) == [
+        "group(permute view) -> f32[6,4]", "alias(permute) -> f32[4,6]", "call(mm) -> f32[4,5]",
+    ]  # fmt: skip
+
+
 def test_several_results_are_computed_once():
     make = Maker()
     x = make.input(8, 6)

@@ -132,3 +132,41 @@ def test_tables_are_constants() -> None:
     for step in steps:
         tables = [program.slots[n] for n in step.slots if program.slots[n].where == "constant"]
         assert [program.constants[t.place].dtype for t in tables] == [np.int64]
+
+
+def test_an_operand_that_two_products_read_is_packed_once() -> None:
+    def both(a: Any, b: Any, c: Any) -> Any:
+        return a @ c, b @ c
+
+    a, b, c = rl.ones(200, 300), rl.ones(250, 300), rl.ones(300, 160)
+    found = names(program_of(both, a, b, c))
+    alone = names(program_of(lambda a, c: a @ c, a, c))
+    packs = [len([n for n in steps if n.startswith("pack_")]) for steps in (found, alone)]
+    assert packs == [1, 1]
+
+
+def test_an_operand_that_changes_is_packed_again() -> None:
+    w = rl.ones(300, 160)
+
+    def changed(a: Any, b: Any) -> Any:
+        y = a @ w
+        w.mul_(y.sum() * 0 + 2)
+        return y, b @ w
+
+    a, b = rl.ones(200, 300), rl.ones(250, 300)
+    y, z = rl.compile(changed, fullgraph=True)(a, b)
+    assert (y[0, 0].item(), z[0, 0].item()) == (300, 600)
+
+
+def test_linear_layers_of_permuted_inputs_call_no_library() -> None:
+    layer = rl.nn.Linear(24, 16)
+
+    def step(x: Any) -> Any:
+        y = layer(x.transpose(0, 1)).transpose(0, 1)
+        return rl.autograd.grad(y.square().sum(), (x, layer.weight, layer.bias))
+
+    x = rl.randn(3, 5, 24, requires_grad=True)
+    steps = program_of(step, x).steps
+    assert not [s for s in steps if isinstance(s, CallStep)]
+    for a, b in zip(rl.compile(step, fullgraph=True)(x), step(x), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)

@@ -16,7 +16,7 @@ import rushlight as rl
 from rushlight.graph.ir import compute
 from rushlight.kernels import convolution as kernels
 from rushlight.kernels.windows import Geometry, Sizes
-from rushlight.ops import channels_last
+from rushlight.ops import channels_last, registry
 from rushlight.ops.convolution import convolve, convolve_transposed, convolve_weight
 from tests.codegen.kernels import Graph, results
 
@@ -73,19 +73,34 @@ def agree(found: Any, wanted: np.ndarray) -> None:
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-10, atol=1e-11)
 
 
+def decomposed(name: str, *operands: Any, **attrs: Any) -> Any:
+    """What graphs hold in the place of an op, computed."""
+    tensors = [rl.from_numpy(a) for a in operands]
+    bias = [None] if name != "convolve_weight" else []
+    return registry[name].decompose(*tensors, *bias, **attrs)
+
+
 @pytest.mark.parametrize("seed", range(90))
 def test_results_and_gradients_are_those_of_the_kernels(seed: int) -> None:
     c = case(seed)
-    x, w, y = [rl.from_numpy(a) for a in (c.x, c.w, c.y)]
-    forward = channels_last.convolution(x, w, c.geometry, c.count)
+    forward = decomposed("convolve", c.x, c.w, geometry=c.geometry, count=c.count)
     agree(forward, kernels.convolve(c.x, c.w, c.geometry, c.count))
-    weight = channels_last.convolution_weight(x, y, c.geometry, c.kernel)
+    weight = decomposed("convolve_weight", c.x, c.y, geometry=c.geometry, kernel=c.kernel)
     agree(weight, kernels.convolve_weight(c.x, c.y, c.geometry, c.kernel))
-    data = channels_last.convolution_transposed(y, w, c.geometry, c.size)
+    data = decomposed("convolve_transposed", c.y, c.w, geometry=c.geometry, size=c.size)
     if c.is_phased:
         agree(data, kernels.convolve_transposed(c.y, c.w, c.geometry, c.size))
     else:
         assert data is NotImplemented
+
+
+def test_a_bias_is_added_to_every_channel() -> None:
+    c, bias = case(1), np.arange(1.0, 100.0)
+    geometry, count = c.geometry, c.count
+    x, w, b = [rl.from_numpy(a) for a in (c.x, c.w, bias[: len(c.w)])]
+    found = registry["convolve"].decompose(x, w, b, geometry=geometry, count=count)
+    plain = kernels.convolve(c.x, c.w, geometry, count)
+    agree(found, plain + bias[: len(c.w)].reshape(-1, *[1] * len(count)))
 
 
 def test_random_cases_are_of_every_sort() -> None:
@@ -254,3 +269,15 @@ def test_large_convolutions_become_programs(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rl.config, "fuse_eager", False)
     for part, wanted in zip(found, step(), strict=True):
         np.testing.assert_allclose(part.numpy(), wanted.numpy(), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("channels", [6, 10, 16, 24])
+def test_a_bias_of_channels_that_fill_no_registers(channels: int) -> None:
+    rl.manual_seed(0)
+    x, w, bias = rl.randn(4, 2, 10, 10), rl.randn(channels, 2, 3, 3), rl.randn(channels)
+
+    def net(x: Any, w: Any, bias: Any) -> Any:
+        return rl.nn.functional.max_pool2d(rl.nn.functional.conv2d(x, w, bias).relu(), 2)
+
+    found = rl.compile(net, fullgraph=True)(x, w, bias)
+    np.testing.assert_allclose(found.numpy(), net(x, w, bias).numpy(), rtol=1e-5, atol=1e-5)

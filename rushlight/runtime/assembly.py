@@ -170,7 +170,8 @@ class Assembly:
 
     def arena(self) -> None:
         """Places for all other values, those that are not alive together over each other."""
-        nodes = [node for node in self.first if node not in self.slot_of]
+        over = self.overwritten()
+        nodes = [node for node in self.first if node not in self.slot_of and node not in over]
         blocks = [Block(max(1, n.type.nbytes), self.first[n], self.last[n]) for n in nodes]
         spaces = {
             (number, name): TensorType((size,), KINDS[works.kind])
@@ -197,6 +198,27 @@ class Assembly:
             self.space[key] = self.add("arena", int(next(offsets)), kind)
         for key, first in self.packed.items():
             self.space[key] = self.space[first]
+        for node, result in over.items():
+            self.slot_of[node] = self.slot_of[result]
+
+    def overwritten(self) -> dict[Node, Node]:
+        """Products that only a kernel of their chain reads, and what it makes in their place."""
+        found: dict[Node, Node] = {}
+        needed = {*self.slot_of, *[node for node, _ in self.copies]}
+        readers: dict[Node, list[int]] = {}
+        for number, step in enumerate(self.plan.steps):
+            for node in step.inputs:
+                readers.setdefault(node, []).append(number)
+        for number, links in self.links.items():
+            (node,) = self.plan.steps[number].nodes
+            users = readers.get(node, [])
+            if node in needed or len(users) != 1 or users[0] not in links:
+                continue
+            (kernel,) = self.loops(users[0])
+            for result in chains.replaced(kernel, node):
+                if result not in self.plan.stores and result.type.nbytes == node.type.nbytes:
+                    found.setdefault(node, result)
+        return found
 
     def packed_before(self) -> dict[Memory, Memory]:
         """The operands that a product finds packed, for one of the steps right before it."""

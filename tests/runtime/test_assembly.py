@@ -170,3 +170,20 @@ def test_linear_layers_of_permuted_inputs_call_no_library() -> None:
     assert not [s for s in steps if isinstance(s, CallStep)]
     for a, b in zip(rl.compile(step, fullgraph=True)(x), step(x), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_made_of_a_product_alone_takes_its_place() -> None:
+    w = rl.ones(64, 48)
+    y = rl.zeros(200, 48)
+
+    def kept(x: Any) -> Any:
+        product = x @ w
+        y.copy_(product)
+        return product.relu() * 3
+
+    x = rl.randn(200, 64)
+    program = program_of(lambda x: ((x @ w).relu() * 3).sum(0), x)
+    assert program.arena < 2 * 200 * 48 * 4
+    z = rl.compile(kept, fullgraph=True)(x)
+    np.testing.assert_allclose(y.numpy(), x.numpy() @ w.numpy(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(z.numpy(), np.maximum(y.numpy(), 0) * 3, rtol=1e-4, atol=1e-4)

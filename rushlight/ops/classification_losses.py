@@ -387,6 +387,11 @@ class CrossEntropySlope(Op):
             g = np.expand_dims(g, kernels.class_dim(x.ndim))
         return np.multiply(slope, g)
 
+    def decompose(self, g, slope, x, target, weight, *, reduction, **attrs):
+        if not g._array.dtype == slope._array.dtype == x._array.dtype:
+            return NotImplemented
+        return slope * (g.unsqueeze(kernels.class_dim(x.ndim)) if reduction == "none" else g)
+
     def at(self, b, i, g, slope, x, target, weight, *, reduction, **attrs):
         dim = kernels.class_dim(len(i))
         own = (*i[:dim], *i[dim + 1 :]) if reduction == "none" else ()

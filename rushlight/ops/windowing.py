@@ -53,8 +53,8 @@ def window_spread(
             there.append(result)
             ks.append(offset // w.dilation)
         holds = among(b, conditions)
-        safe = [b.within(holds, result) for result in there]
-        return b.where(holds, share(replaced(i, dims, safe), ks), 0)
+        safe, within = [[b.within(holds, j) for j in part] for part in (there, ks)]
+        return b.where(holds, share(replaced(i, dims, safe), within), 0)
 
     return b.sum([w.reach + 1 for w in windows], term)
 

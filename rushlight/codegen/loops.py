@@ -53,6 +53,7 @@ def lower(group: Group, late: Collection[Node] = ()) -> list[Kernel]:
     for piece in [piece for nest in pulled(pull, group) for piece in pieces(nest)]:
         piece.split()
         piece.collapse()
+        piece.split()  # a period may divide loops that have become one
         kernels += piece.kernels(memory)
     return kernels
 

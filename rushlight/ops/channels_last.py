@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -202,15 +202,33 @@ def aligned(x: Tensor, letters: str, order: Sequence[str]) -> Tensor:
     return x
 
 
-def convolution(x: Tensor, w: Tensor, geometry: Geometry, count: Sizes) -> Tensor:
-    """:class:`rushlight.ops.convolution.Convolve` without a bias."""
+def biased(y: Tensor, bias: Tensor | None) -> Tensor:
+    """Images, channels last, plus a number for each channel.
+
+    Where channels do not fill registers, those of several places are taken together, and stored so:
+    windows over the sum would take it apart again.
+    """
+    if bias is None:
+        return y
+    channels = y.shape[-1]
+    together = LANES // gcd(LANES, channels)
+    if together == 1 or channels > LANES or y.numel() // channels % together:
+        return y + bias
+    several = stored(bias.repeat(together))
+    return stored((y.view(-1, together * channels) + several).view(y.shape))
+
+
+def convolution(
+    x: Tensor, w: Tensor, geometry: Geometry, count: Sizes, bias: Tensor | None = None
+) -> Tensor:
+    """:class:`rushlight.ops.convolution.Convolve`."""
     dims, groups = len(count), geometry.groups
     p, k, g = letters_of(dims, groups)
     v = windows_of(x, w.shape[2:], geometry, count)
     letters = f"n{p}{k}{g}c", f"{g}oc{k}", f"n{p}{g}o"
     tile = tile_of(v, len(w), geometry)
     y = multiplied(v, grouped(w, groups), letters, groups, w.shape[1], tile)
-    return channels_second(y.view(len(x), *count, len(w)))
+    return channels_second(biased(y.view(len(x), *count, len(w)), bias))
 
 
 def convolution_weight(x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) -> Tensor:

@@ -48,7 +48,7 @@ class Convolve(Op):
     def decompose(self, x, w, bias, *, geometry, count):
         if not channels_last.fits(x, w):
             return NotImplemented
-        return with_bias(channels_last.convolution(x, w, geometry, count), bias)
+        return channels_last.convolution(x, w, geometry, count, bias)
 
     def vjp_x(self, g, _y, _x, w, _bias, *, geometry, count):
         return convolve_transposed(g, conjugated(w), None, geometry, _x.shape[2:])

@@ -73,4 +73,3 @@ def test_threads_change_nothing(name: str) -> None:
         rl.set_num_threads(before)
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
-

@@ -21,8 +21,8 @@ from rushlight.codegen.traverse import Free, walk
 from rushlight.codegen.values import FLOATS, RELATIONS, Builder, Loop, Value
 from rushlight.graph.attributes import SHORT
 from rushlight.graph.ir import Node, TensorType
-from rushlight.ops.recurrent_scans import Scan
 from rushlight.kernels import scalars
+from rushlight.ops.recurrent_scans import Scan
 
 SINGLE = frozenset(
     (

@@ -19,7 +19,7 @@ from rushlight.tensor import Tensor
 
 NAME = "scaled_dot_product_attention"
 KINDS = (np.dtype(np.float32), np.dtype(np.float64))
-FEW = 1 << 20  # weights for which blocks of them are not worth while in programs
+FEW = 1 << 19  # weights for which blocks of them are not worth while in programs
 KEPT = 1 << 23  # up to so many weights are kept for backward rather than computed again
 
 

@@ -200,7 +200,7 @@ def rnn_gradient(cell: Cell, relu: bool = False) -> None:
     shape = cell.shape
     dh = cell.state("dhs", shape.now) + cell.sequence("dy")
     h = cell.sequence("y")
-    cell.put("dz", cell.b.where(h > 0, dh, 0) if relu else dh * (1 - h * h))
+    cell.put("dz", cell.b.where(h <= 0, 0, dh) if relu else dh * (1 - h * h))
 
 
 @dataclass(frozen=True, slots=True)

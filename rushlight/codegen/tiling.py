@@ -512,11 +512,12 @@ def packed_form(x: Matrix, wide: int) -> Matrix:
 def blocks_of(a: Matrix) -> list[tuple[int, int, int, int, int]]:
     """Blocks of what is summed: first tap, taps, first element, elements, elements before."""
     taps, inner = len(a.taps), a.inner
-    if inner <= DEPTH or taps * inner <= DEEPEST:
-        count = max(1, -(-taps * inner // DEPTH)) if taps * inner > DEEPEST else 1
+    if taps * inner <= DEEPEST:
+        return [(0, taps, 0, inner, 0)]
+    if inner <= DEPTH:
+        count = -(-taps // (DEPTH // max(1, inner)))
         edges = [n * taps // count for n in range(count + 1)]
-        pairs = [(p, q) for p, q in pairwise(edges) if q > p or count == 1]
-        return [(p, q - p, 0, inner, p * inner) for p, q in pairs]
+        return [(p, q - p, 0, inner, p * inner) for p, q in pairwise(edges)]
     count = -(-inner // DEPTH)
     edges = [n * inner // count for n in range(count + 1)]
     return [(t, 1, p, q - p, t * inner + p) for t in range(taps) for p, q in pairwise(edges)]

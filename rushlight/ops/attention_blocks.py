@@ -15,6 +15,7 @@ class Blocked(Op, abstract=True):
     """An op that goes through blocks of weights; ``results`` names what it gives."""
 
     function = method = differentiable = False
+    once = True
     library = "blocks of weights"
     results: tuple[str, ...]
 

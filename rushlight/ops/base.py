@@ -84,6 +84,7 @@ class Op:
     scatter: Any = None  # (b, *sources, **attrs): a result written to at computed places
     scan: Any = None  # (b, *sources, **attrs): running sums or products
     decompose: Any = None  # (*tensors, **attrs): the op in ops that a graph holds in its place
+    once: bool = False  # graphs hold it for ops whose gradient they hold too: it has none itself
     subscripts: Any = None  # (attrs, *shapes): the letters of a product's operands and its result
     library: str = ""  # why none of them: programs call ``eager``
     infer: Any = None  # (arrays, attrs): arrays like the results, of which only the types count

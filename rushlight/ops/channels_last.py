@@ -29,6 +29,7 @@ KINDS = (np.dtype(np.float32), np.dtype(np.float64))
 PLAIN = Geometry((1, 1), (), (1, 1))
 LANES = 16  # channels that tiles come in
 MOVED = 40  # multiply-adds that take as long as to write and read an element
+PHASES = 16  # that a transposed convolution is made of at most: each is a product of its own
 LETTERS = "pqr", "hwd"  # of places and of the positions in a window
 
 
@@ -38,7 +39,7 @@ class Sliding(View):
     ``dilation`` is negative where windows are seen from their end to their beginning.
     """
 
-    function = method = differentiable = False
+    function = method = False
     stays = True
 
     def check(self, x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, count: Sizes) -> Any:
@@ -56,6 +57,16 @@ class Sliding(View):
         shape = (len(x), *count, *kernel, *x.shape[1 + dims :])
         strides = (x.strides[0], *steps, *inner, *x.strides[1 + dims :])
         return as_strided(seen, shape, strides, writeable=False)
+
+    def vjp(self, g, _y, _x, *, kernel, stride, dilation, count):
+        x = ops.zeros(_x.shape, dtype=g.dtype)
+        every = (slice(None),) * (1 + len(kernel))
+        for k in product(*map(range, kernel)):
+            sides = zip(k, kernel, stride, dilation, count, strict=True)
+            begins = [(j * d + first(size, d), s, n) for j, size, s, d, n in sides]
+            place = (slice(None), *[slice(b, b + (n - 1) * s + 1, s) for b, s, n in begins])
+            x[place] += g[(*every, *k)]
+        return x
 
     def origin(self, b, i, shape, *, kernel, stride, dilation, count):
         dims = len(kernel)
@@ -76,7 +87,7 @@ class Contract(Op):
     Windows of 3 × 3 elements may be multiplied in tiles, by Winograd's way: ``tile`` is their size.
     """
 
-    function = method = differentiable = False
+    function = method = False
     library = "a contraction"
 
     def check(self, a: Tensor, b: Tensor, letters: tuple[str, str, str], tile: int = 0) -> Any:
@@ -94,17 +105,26 @@ class Contract(Op):
         y = np.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", a, b, optimize=True)
         return np.ascontiguousarray(y)
 
+    def vjp_a(self, g, _y, _a, b, *, letters, tile):
+        return contract(g, b, (letters[2], letters[1], letters[0]))
+
+    def vjp_b(self, g, _y, a, _b, *, letters, tile):
+        return contract(a, g, (letters[0], letters[2], letters[1]))
+
 
 class Stored(Op):
     """The same elements, in memory of their own."""
 
-    function = method = differentiable = False
+    function = method = False
 
     def check(self, x: Tensor) -> Any:
         return (x,), {}
 
     def eager(self, x):
         return np.ascontiguousarray(x)
+
+    def vjp_x(self, g, _y, _x):
+        return g
 
     def at(self, b, i, x):
         return x[i]
@@ -254,7 +274,9 @@ def convolution_transposed(y: Tensor, w: Tensor, geometry: Geometry, size: Sizes
     of their own, and x is made of them in turn.
     """
     stride, dilation = geometry.stride, geometry.dilation
-    if any([s > 1 and d > 1 for s, d in zip(stride, dilation, strict=True)]):
+    if prod(stride) > PHASES or any(
+        [s > 1 and d > 1 for s, d in zip(stride, dilation, strict=True)]
+    ):
         return NotImplemented
     count = tuple([-(-n // s) for n, s in zip(size, stride, strict=True)])
     phases = [phase(y, w, geometry, count, offset) for offset in product(*map(range, stride))]

@@ -12,7 +12,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels import convolution as kernels
 from rushlight.kernels.windows import Geometry, Sizes
-from rushlight.layouts import shape_of, whole
+from rushlight.layouts import contiguous_format, shape_of, whole
 from rushlight.ops import channels_last
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.contraction import conjugated, rounded
@@ -48,7 +48,7 @@ class Convolve(Op):
     def decompose(self, x, w, bias, *, geometry, count):
         if not channels_last.fits(x, w):
             return NotImplemented
-        return channels_last.convolution(x, w, geometry, count, bias)
+        return alone(channels_last.convolution(x, w, geometry, count, bias))
 
     def vjp_x(self, g, _y, _x, w, _bias, *, geometry, count):
         return convolve_transposed(g, conjugated(w), None, geometry, _x.shape[2:])
@@ -85,7 +85,7 @@ class ConvolveTransposed(Op):
         if not channels_last.fits(y, w):
             return NotImplemented
         x = channels_last.convolution_transposed(y, w, geometry, size)
-        return x if x is NotImplemented else with_bias(x, bias)
+        return x if x is NotImplemented else alone(with_bias(x, bias))
 
     def vjp_y(self, g, _x, _y, w, _bias, *, geometry, size):
         return convolve(g, conjugated(w), None, geometry, _y.shape[2:])
@@ -117,7 +117,7 @@ class ConvolveWeight(Op):
     def decompose(self, x, y, *, geometry, kernel):
         if not channels_last.fits(x, y):
             return NotImplemented
-        return channels_last.convolution_weight(x, y, geometry, kernel)
+        return alone(channels_last.convolution_weight(x, y, geometry, kernel))
 
     def vjp_x(self, g, _w, _x, y, *, geometry, kernel):
         return convolve_transposed(conjugated(y), g, None, geometry, _x.shape[2:])
@@ -131,6 +131,11 @@ convolve_transposed = registry["convolve_transposed"].call
 convolve_weight = registry["convolve_weight"].call
 for _name in ("convolve", "convolve_transposed"):
     registry[_name].node.__name__ = "ConvolutionBackward0"  # PyTorch's name
+
+
+def alone(y: Tensor) -> Tensor:
+    """A result as dynamic mode lays it out; a graph, which holds no copies, drops this one."""
+    return y.clone(memory_format=contiguous_format)
 
 
 def biased(kernel: Callable[..., ndarray], x: ndarray, w: ndarray, bias: ndarray | None) -> ndarray:

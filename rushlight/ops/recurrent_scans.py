@@ -24,6 +24,7 @@ class Scan(Op, abstract=True):
     """
 
     function = method = differentiable = False
+    once = True
     library = "a loop over time"
     results: tuple[str, ...]
     widths: tuple[int, ...]
@@ -159,7 +160,7 @@ class RnnTanhScanGradient(Scan):
         dhs, dz = states(dh, steps), np.empty_like(dy)
         for now, past, after in reversed([*times(steps, len(dh), reverse)]):
             h, d = y[now], dhs[after] + dy[now]
-            dz[now] = np.where(h > 0, d, 0) if self.relu else d * (1 - h * h)
+            dz[now] = np.where(h <= 0, 0, d) if self.relu else d * (1 - h * h)
             dhs[past] = dz[now] @ w_hh
         return dz, dhs
 

@@ -16,6 +16,7 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter
 from rushlight.graph import ir
 from rushlight.graph.ir import Graph
+from rushlight.ops.base import any_tracked
 from rushlight.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -101,6 +102,12 @@ def replay(graph: Graph, values: dict[ir.Node, Any], outputs: Sequence[ir.Node])
             )
         else:
             operands = [None if n is None else values[n] for n in node.inputs]
+            if node.op.once and any_tracked(operands):
+                raise RuntimeError(
+                    f"a compiled function with {node.op.name} (a recurrent layer, or attention) "
+                    "cannot be differentiated twice from outside: compile the function that "
+                    "computes both derivatives, or run it in dynamic mode"
+                )
             values[node] = node.op.apply(operands, dict(node.attrs))
     return [values[node] for node in outputs]
 

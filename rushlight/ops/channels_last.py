@@ -65,7 +65,8 @@ class Sliding(View):
             sides = zip(k, kernel, stride, dilation, count, strict=True)
             begins = [(j * d + first(size, d), s, n) for j, size, s, d, n in sides]
             place = (slice(None), *[slice(b, b + (n - 1) * s + 1, s) for b, s, n in begins])
-            x[place] += g[(*every, *k)]
+            chosen = (*every, *k)
+            x[place] += g[chosen]
         return x
 
     def origin(self, b, i, shape, *, kernel, stride, dilation, count):

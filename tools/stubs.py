@@ -368,6 +368,7 @@ def package_stub() -> Stub:
     stub.imports |= {f"from rushlight import {name} as {name}" for name in own["_PACKAGES"]}
     for name, module in own["_FUNCTIONS"].items():
         stub.imports.add(f"from rushlight.{module} import {name} as {name}")
+        own.pop(name, None)  # there once it was asked for
     for name in own["_NETWORK_FUNCTIONS"]:
         own[name] = getattr(rl, name)  # loaded on demand
     for name, value in sorted(own.items()):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,8 @@ class Case(NamedTuple):
     def is_phased(self) -> bool:
         """Whether each phase of the data gradient is a convolution."""
         geometry = self.geometry
+        if prod(geometry.stride) > channels_last.PHASES:
+            return False
         return all([1 in pair for pair in zip(geometry.stride, geometry.dilation, strict=True)])
 
 

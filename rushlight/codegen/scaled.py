@@ -8,7 +8,7 @@ order it lies in memory; C is near all the while.
 
 from __future__ import annotations
 
-from rushlight.codegen.microkernel import Registers, Vectors
+from rushlight.codegen.microkernel import Vectors
 
 FIELDS = (
     "sum_parts", "column_parts", "columns", "column_block", "inner", "sum_block", "sum_size",
@@ -21,9 +21,6 @@ TOGETHER = 8  # rows of B that are read side by side
 
 class Scaled(Vectors):
     """The function that computes some blocks of columns."""
-
-    def __init__(self, kind: str, registers: Registers) -> None:
-        super().__init__(kind, registers)
 
     @property
     def name(self) -> str:

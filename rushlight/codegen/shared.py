@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen import chains, fill, nest, recurrent, tiling, weights, winograd
+from rushlight.codegen import chains, fill, nest, recurrent, tiling, transforms, weights
 from rushlight.codegen.microkernel import Registers
 
 
@@ -19,5 +19,5 @@ def text_of(name: str, registers: Registers) -> str:
     if name == chains.NAME:
         return chains.Chain().text()
     if name.startswith("winograd_"):
-        return winograd.Text(name, registers).text()
+        return transforms.Text(name, registers).text()
     return tiling.text_of(name, registers)

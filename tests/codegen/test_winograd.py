@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.winograd import TRANSFORMS
+from rushlight.codegen.transforms import TRANSFORMS
 from rushlight.ops import channels_last
 from rushlight.ops.convolution import convolve_transposed
 

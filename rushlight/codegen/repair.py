@@ -1,0 +1,241 @@
+"""Tiles that Winograd's way spoils: how they are noticed, and computed again as plain sums.
+
+The results of a tile share their rounding errors, which are relative to its largest values, and a
+NaN or an infinity spreads over the whole tile; a plain sum has only its own. So the largest
+magnitude over all channels is taken at each place of a tile. If these are finite and not far apart,
+what all share is small for each of them. If not, the tile is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight.codegen.instructions import mangled
+from rushlight.codegen.microkernel import Registers, Vectors
+
+SIDE = 3  # of a window
+APART = 6  # powers of two between the largest magnitudes at the places of a tile that is trusted
+MANTISSA = {"f32": 23, "f64": 52}  # bits
+
+
+class Tiles(Vectors):
+    """Text about tiles, whose places are lists of offsets of rows and of columns."""
+
+    def several(self, offsets: str, number: str, count: int) -> str:
+        """The offsets of all that belongs to a row or column of tiles."""
+        return self.offset(offsets, self.let(f"mul i64 {number}, {count}"))
+
+    def entries(self, offsets: str, count: int) -> list[str]:
+        return [self.entry(offsets, n) for n in range(count)]
+
+    def put(self, place: str, x: str) -> None:
+        self.write(f"store {self.vector} {x}, ptr {place}, align {self.bytes}")
+
+    def put_tile(
+        self, rows: Sequence[str], columns: Sequence[str], values: list[list[str]]
+    ) -> None:
+        """Stores a tile, from its last element on.
+
+        Those beyond the border have the place of the last one inside, which comes after them.
+        """
+        for row, own in reversed([*zip(rows, values, strict=True)]):
+            for column, value in reversed([*zip(columns, own, strict=True)]):
+                self.put(self.element(row, column), value)
+
+    def gathered(self, places: list[str]) -> str:
+        """A register of elements from anywhere."""
+        x = "poison"
+        for n, place in enumerate(places):
+            x = self.let(
+                f"insertelement {self.vector} {x}, {self.scalar} {self.one(place)}, i64 {n}"
+            )
+        return x
+
+    def one(self, place: str) -> str:
+        return self.let(f"load {self.scalar}, ptr {place}, align {self.bytes}")
+
+    def trusted(self, base: str, rows: str, columns: str, count: int, channels: str) -> str:
+        """Whether the results of a tile are finite, and of similar size at all of its places.
+
+        Magnitudes are compared as integers: as such they have the same order, NaN is above
+        infinity, and a power of two between two of them is a difference.
+        """
+        word = f"i{8 * self.bytes}"
+        places = self.entries(columns, count)
+
+        def row(number: str, values: list[str]) -> list[str]:
+            start = self.element(base, self.entry(rows, number))
+            here = [self.element(start, place) for place in places]
+            zeros = [(self.integers, "zeroinitializer")] * count
+            largest = self.each(
+                "0", channels, self.lanes, zeros, lambda c, found: self.larger(here, c, found)
+            )
+            least, most = values
+            for x in largest:
+                name = f"llvm.vector.reduce.umax.{mangled(word, self.lanes)}"
+                one = self.call(name, word, [(self.integers, x)])
+                least = self.intrinsic("umin", word, 1, least, one)
+                most = self.intrinsic("umax", word, 1, most, one)
+            return [least, most]
+
+        least, most = self.each(0, count, 1, [(word, "-1"), (word, "0")], row)
+        bits = MANTISSA[self.kind]
+        infinity = (1 << (8 * self.bytes - 1)) - (1 << bits)
+        finite = self.let(f"icmp ult {word} {most}, {infinity}")
+        apart = self.let(f"sub {word} {most}, {least}")
+        near = self.let(f"icmp ule {word} {apart}, {APART << bits}")
+        return self.let(f"and i1 {finite}, {near}")
+
+    def larger(self, places: list[str], c: str, found: list[str]) -> list[str]:
+        """The larger ones of magnitudes and those of some channels."""
+        magnitude = (1 << (8 * self.bytes - 1)) - 1
+        word = f"i{8 * self.bytes}"
+        mask = f"<{', '.join([f'{word} {magnitude}'] * self.lanes)}>"
+        new = []
+        for place, x in zip(places, found, strict=True):
+            there = self.element(place, c)
+            bits = self.let(f"load {self.integers}, ptr {there}, align {self.bytes}")
+            size = self.let(f"and {self.integers} {bits}, {mask}")
+            new.append(self.intrinsic("umax", word, self.lanes, x, size))
+        return new
+
+
+class Direct(Tiles):
+    """The text of the function that computes one tile as plain sums.
+
+    Sums of a part, a tap or a row of an image, are added to those of all.
+    """
+
+    ARGUMENTS = (
+        "ptr %a", "ptr %b", "ptr %table", "i64 %image", "i64 %row", "i64 %column", "ptr %y",
+        "ptr %rows", "ptr %columns",
+    )  # fmt: skip
+    NAME = "direct"
+
+    def __init__(self, kind: str, registers: Registers, size: int) -> None:
+        super().__init__(kind, registers)
+        self.size = size
+        self.zeros = [(self.vector, "zeroinitializer")] * size**2
+
+    def text(self) -> str:
+        self.begin()
+        rows = [self.element("%y", row) for row in self.entries("%rows", self.size)]
+        columns = self.entries("%columns", self.size)
+
+        def some(c: str, _: list[str]) -> list[str]:
+            flat = self.sums(c)
+            values = [flat[n : n + self.size] for n in range(0, len(flat), self.size)]
+            self.put_tile(rows, [self.let(f"add i64 {x}, {c}") for x in columns], values)
+            return []
+
+        self.each("0", self.head["channels"], self.lanes, [], some)
+        head = f"define internal void @{self.NAME}({', '.join(self.ARGUMENTS)}) noinline {{"
+        return "\n".join([head, "entry:", *self.frames[0].lines, "ret void", "}"])
+
+    def begin(self) -> None:
+        """Reads the table."""
+        raise NotImplementedError
+
+    def sums(self, c: str) -> list[str]:
+        """The results of a tile, for some channels of the result."""
+        raise NotImplementedError
+
+    def carried(self, values: list[str]) -> list[tuple[str, str]]:
+        return [(self.vector, x) for x in values]
+
+    def added(self, xs: list[str], ys: list[str]) -> list[str]:
+        return [self.let(f"fadd {self.vector} {x}, {y}") for x, y in zip(xs, ys, strict=True)]
+
+    def everywhere(self, place: str) -> str:
+        """An element in all lanes."""
+        return self.splat(self.kind, self.lanes, self.one(place))
+
+
+class DirectResults(Direct):
+    """Results from an image and a weight: sums over taps and channels."""
+
+    FIELDS = (
+        "channels", "inner", "column_step", "inner_step", "images", "row_offsets",
+        "column_offsets", "taps",
+    )  # fmt: skip
+
+    def begin(self) -> None:
+        head = self.head = self.fields("%table", self.FIELDS, 4)
+        self.image = self.element("%a", self.entry(head["images"], "%image"))
+        seen = self.size + SIDE - 1
+        self.seen_rows = self.several(head["row_offsets"], "%row", seen)
+        self.seen_columns = self.several(head["column_offsets"], "%column", seen)
+
+    def sums(self, c: str) -> list[str]:
+        numbers = [self.let(f"add i64 {c}, {n}") for n in range(self.lanes)]
+        steps = [self.let(f"mul i64 {n}, {self.head['column_step']}") for n in numbers]
+        weights = [self.element("%b", step) for step in steps]
+
+        def tap(down: str, right: str, totals: list[str]) -> list[str]:
+            rows = self.entries(self.offset(self.seen_rows, down), self.size)
+            columns = self.entries(self.offset(self.seen_columns, right), self.size)
+            starts = [self.element(self.image, row) for row in rows]
+            places = [self.element(start, column) for start in starts for column in columns]
+            number = self.let(f"add i64 {self.let(f'mul i64 {down}, {SIDE}')}, {right}")
+            own = self.entry(self.head["taps"], number)
+            lanes = [self.element(weight, own) for weight in weights]
+
+            def turn(i: str, values: list[str]) -> list[str]:
+                step = self.let(f"mul i64 {i}, {self.head['inner_step']}")
+                w = self.gathered([self.element(lane, step) for lane in lanes])
+                xs = [self.everywhere(self.element(place, i)) for place in places]
+                return [self.multiply_add(x, w, y) for x, y in zip(xs, values, strict=True)]
+
+            part = self.each("0", self.head["inner"], 1, self.zeros, turn)
+            return self.added(totals, part)
+
+        def row(down: str, totals: list[str]) -> list[str]:
+            return self.each(0, SIDE, 1, self.carried(totals), lambda right, v: tap(down, right, v))
+
+        return self.each(0, SIDE, 1, self.zeros, row)
+
+
+class DirectSlopes(Direct):
+    """The gradient of a weight for one channel of images: sums over images and places."""
+
+    FIELDS = (
+        "channels", "count", "height", "width", "a_down", "a_right", "b_down", "b_right",
+        "a_images", "b_images",
+    )  # fmt: skip
+
+    def begin(self) -> None:
+        self.head = self.fields("%table", self.FIELDS, 2)
+
+    def sums(self, c: str) -> list[str]:
+        head = self.head
+
+        def image(number: str, totals: list[str]) -> list[str]:
+            a = self.element("%a", self.entry(head["a_images"], number))
+            b = self.element("%b", self.entry(head["b_images"], number))
+            starts = self.element(a, "%image"), self.element(b, c)
+            return self.each(
+                "0", head["height"], 1, self.carried(totals), lambda p, v: row(*starts, p, v)
+            )
+
+        def row(a: str, b: str, p: str, totals: list[str]) -> list[str]:
+            below = [self.let(f"add i64 {p}, {n}") for n in range(SIDE)]
+            downs = [self.let(f"mul i64 {n}, {head['a_down']}") for n in below]
+            windows = [self.element(a, down) for down in downs]
+            own = self.element(b, self.let(f"mul i64 {p}, {head['b_down']}"))
+            part = self.each(
+                "0", head["width"], 1, self.zeros, lambda q, v: place(windows, own, q, v)
+            )
+            return self.added(totals, part)
+
+        def place(windows: list[str], own: str, q: str, values: list[str]) -> list[str]:
+            y = self.load(self.element(own, self.let(f"mul i64 {q}, {head['b_right']}")))
+            beside = [self.let(f"add i64 {q}, {n}") for n in range(SIDE)]
+            rights = [self.let(f"mul i64 {n}, {head['a_right']}") for n in beside]
+            xs = [
+                self.everywhere(self.element(window, right))
+                for window in windows
+                for right in rights
+            ]
+            return [self.multiply_add(x, y, z) for x, z in zip(xs, values, strict=True)]
+
+        return self.each("0", head["count"], 1, self.zeros, image)

@@ -29,6 +29,7 @@ from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import CallStep, KernelStep, Step
 from rushlight.runtime.threads import pool
+from rushlight.runtime.verify import verify
 
 empty = np.empty
 WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
@@ -84,6 +85,7 @@ class Executable:
         graph, plan = self.lowered
         begin = time.perf_counter()
         self.program = build(graph, plan, target())
+        verify(self.program, natives.registers())
         lowered = time.perf_counter()
         code = object_code(self.program.text) if self.program.kernels else b""
         self.seconds |= {"loops": lowered - begin, "LLVM": time.perf_counter() - lowered}

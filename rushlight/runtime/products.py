@@ -18,6 +18,7 @@ from rushlight.runtime.arena import Arena
 from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.natives import address, registers
 from rushlight.runtime.threads import pool
+from rushlight.runtime.verify import verify_works
 
 MOST = 256  # plans that are kept
 WAKE = 1 << 24  # multiply-adds that are worth waking a thread for
@@ -42,6 +43,7 @@ class Call:
         first, second = places
         works = product_works(letters, first, second, result, SHORT[a.dtype.name], registers())
         assert works is not None
+        verify_works(works, {"a": a, "b": b, "y": np.empty(self.shape, a.dtype)}, registers())
         self.wakes = cost >= WAKE
         kind = DTYPES[LONG[works.kind]].numpy
         memory = {name: Arena(n * kind.itemsize) for name, n in works.space.items()}

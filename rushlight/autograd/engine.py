@@ -7,6 +7,7 @@ arrays: rules that are plain arithmetic run on them directly, others get them wr
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush, heappushpop
@@ -16,6 +17,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.autograd.rows import Collection
 from rushlight.autograd.tape import (
     FREED,
     NO_ATTRS,
@@ -60,6 +62,7 @@ class Backward:
         self.waiting: list[tuple[int, Node]] = []  # the nodes of pending, newest first
         self.pending: dict[Any, Any] = {}  # edge → the gradient collected so far
         self.shared: set[Tensor] = set()  # leaves whose pending gradient others may hold too
+        self.collection = Collection(self.pending, self.shared)
         self.found: dict[Any, Tensor] = {}
         self.starts: list[Any] = []
         if targets is not None:
@@ -80,6 +83,7 @@ class Backward:
                     self.shared.add(e)
                 self.send(e, g if self.on_tensors else g._array)
             self.walk(state)
+            state.run(self.collection.empty)
             for leaf, g in self.pending.items():
                 if targets is None or leaf in targets:
                     self.arrive(leaf, g)
@@ -129,6 +133,7 @@ class Backward:
         """:meth:`walk` as far as rules run on bare arrays: the engine's hottest lines."""
         pending, waiting, passing = self.pending, self.waiting, self.passing
         shared, targets, keep_graph = self.shared, self.targets, self.retain_graph
+        collects = self.collection.takes
         following: Node | None = None  # the newest node found, which mostly is the next one
         while following is not None or waiting:
             if following is None:
@@ -167,13 +172,15 @@ class Backward:
                 e = edges[i]
                 if passing is not None and e not in passing:
                     continue
+                before = pending.get(e)
+                if before is not None and plan.rowwise and collects(node, i, g, operands):
+                    continue
                 if attrs is not NO_ATTRS:
                     r = rule(g, y, *operands, **attrs)
                 elif plan.pair:
                     r = rule(g, y, operands[0], operands[1])
                 else:
                     r = rule(g, y, *operands)
-                before = pending.get(e)
                 if isinstance(e, Node):
                     if r.shape != e.shape or r.dtype is not e.array_dtype:
                         r = fit_array(r, e.shape, e.array_dtype, node)
@@ -429,6 +436,8 @@ def fit_array(r: Any, shape: tuple[int, ...], kind: np.dtype, node: Node) -> np.
     """``r`` summed over broadcast dimensions and cast to an operand's dtype."""
     if r.shape != shape:
         lead = checked_lead(r.shape, shape, node)
+        if r.size == math.prod(shape):
+            return fit_array(r.reshape(shape), shape, kind, node)
         dims = [i for i, n in enumerate(r.shape) if i < lead or (n != 1 and shape[i - lead] == 1)]
         wide = np.float32 if r.dtype in dtypes.HALF else None  # half types round once
         r = np.add.reduce(r, tuple(dims), wide, keepdims=True).reshape(shape)

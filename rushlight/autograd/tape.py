@@ -193,6 +193,7 @@ class Plan:
         "kept",
         "op",
         "pair",
+        "rowwise",
         "rules",
         "steps",
         "whole",
@@ -202,6 +203,8 @@ class Plan:
         self.op = op
         self.arithmetic = op.arithmetic
         self.pair = len(needed) == 2
+        pairs = op.rowwise.items() if op.arithmetic else ()
+        self.rowwise = {op.operands.index(a): op.operands.index(b) for a, b in pairs}
         self.whole = op.vjp
         self.rules: tuple[tuple[int, Callable], ...] = ()
         if self.whole is None:

@@ -24,6 +24,7 @@ from rushlight.ops.contraction import (
     refuse_bool,
     rows,
     shapes_error,
+    times,
 )
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, new
@@ -84,6 +85,7 @@ class Linear(Op):
     method = False
     operands = ("x", "weight", "bias")
     arithmetic = True
+    rowwise = {"weight": "x"}
     library = "a contraction"
     samples = [
         S(T(3, 4), T(5, 4)),
@@ -169,7 +171,7 @@ class Linear(Op):
         if g.ndim > 2:
             order = memory_order(g if g.shape[-1] > x.shape[-1] else x)
             g, x = permuted(g, order), permuted(x, order)
-        return rows(g).mT @ rows(conjugated(x))
+        return times(rows(g).mT, rows(conjugated(x)))
 
     def vjp_bias(self, g, _y, _x, _weight, _bias):
         return g
@@ -206,10 +208,10 @@ def permuted(x: Any, order: Sequence[int]) -> Any:
 def by_rows(x: Any, matrix: Any) -> Any:
     """The product of all rows of ``x``, taken as memory holds them: so they are not copied."""
     if x.ndim == 2:
-        return x @ matrix
+        return times(x, matrix)
     order = memory_order(x)
     x = permuted(x, order)
-    y = (rows(x) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+    y = times(rows(x), matrix).reshape(*x.shape[:-1], matrix.shape[1])
     return permuted(y, [order.index(d) for d in range(x.ndim)])
 
 
@@ -259,6 +261,7 @@ class PlusMm(Op):
     function = method = False
     operands = ("input", "a", "b")
     arithmetic = True
+    rowwise = {"b": "a"}
     library = "a contraction"
 
     def check(self, input: Tensor, a: Tensor, b: Tensor) -> Any:
@@ -279,10 +282,10 @@ class PlusMm(Op):
         return g
 
     def vjp_a(self, g, _y, _input, _a, b):
-        return g @ conjugated(b).mT
+        return times(g, conjugated(b).mT)
 
     def vjp_b(self, g, _y, _input, a, _b):
-        return conjugated(a).mT @ g
+        return times(conjugated(a).mT, g)
 
 
 plus_mm = fused(registry["plus_mm"])

@@ -69,6 +69,7 @@ class Op:
     operands: tuple[str, ...] = ()
     differentiable: bool | tuple[int, ...] = True  # which of the results have gradients
     arithmetic: bool = False  # its rules are operators alone: they also run on bare arrays
+    rowwise: Mapping[str, str] = {}  # operands whose gradient sums over rows of g and of another
     result: Callable[..., Any] | None = None  # the named tuple of several results
     fused: bool = False  # large operands are given to a compiled program, see ops/programs.py
     samples: Sequence[S] = ()
@@ -192,6 +193,10 @@ class Op:
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The results of a graph node: its operands are as a trace has prepared them."""
         return self.eager(*arrays, **attrs)
+
+    def adds_up(self, attrs: Mapping[str, Any]) -> bool:
+        """Whether gradients of ``rowwise`` operands, of several uses, are those of all rows."""
+        return True
 
     def installed(self, write: Callable[..., Any] | None) -> None:
         """Called when the op has its names; ``write`` is its in-place method."""

@@ -162,6 +162,11 @@ def dot(a: ndarray, b: ndarray) -> ndarray:
     return a.dot(b)
 
 
+def times(a: Any, b: Any) -> Any:
+    """The product of two matrices, tensors or arrays; ``@`` of arrays is slow for one row."""
+    return dot(a, b) if type(a) is ndarray else a @ b
+
+
 def product_of(op: Product | Bmm, a: ndarray, b: ndarray) -> ndarray:
     """What ``op.eager`` gives, for half types summed in float32 and rounded once."""
     if a.dtype in dtypes.HALF and a.size * b.size >= HALVES * b.shape[-min(2, b.ndim)] > 0:
@@ -196,6 +201,7 @@ class Mm(Product):
         Fails(TypeError, "'mat2' .* must be Tensor, not int", T(2, 2), 3),
     ]
     eager = staticmethod(dot)
+    rowwise = {"b": "a"}
 
     def public(self, product):
         def function(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -205,10 +211,10 @@ class Mm(Product):
         return function
 
     def vjp_a(self, g, _y, _a, b):
-        return g @ conjugated(b).mT
+        return times(g, conjugated(b).mT)
 
     def vjp_b(self, g, _y, a, _b):
-        return conjugated(a).mT @ g
+        return times(conjugated(a).mT, g)
 
 
 mm = cast(Product, registry["mm"]).product

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.kernels.accumulate import add_rows
 from rushlight.kernels.indices import along, check_bounds, first_outside, places
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
 from rushlight.ops.elements import Refusal, looked_up, only, refusal, replaced, unflat
@@ -294,6 +295,8 @@ class Embedding(Op):
     """
 
     method = False
+    arithmetic = True
+    rowwise = {"weight": "indices"}
     samples = [
         S(T(4, 3), at([0, 3], [3, 1])),
         S(T(4, 3, grad=False), at(0, 3, 3), 3),
@@ -338,7 +341,12 @@ class Embedding(Op):
         row = b.checked(indices[i[:-1]], weight.shape[0], wrong)
         return looked_up(b, weight, (row, i[-1]))
 
-    def vjp(self, g, _y, _weight, indices, *, padding, by_frequency):
+    def adds_up(self, attrs):
+        return not attrs["by_frequency"]
+
+    def vjp_weight(self, g, _y, _weight, indices, *, padding, by_frequency):
+        if isinstance(g, np.ndarray):
+            return sums_of_rows(g, _weight.shape, indices, padding, by_frequency)
         count, width = _weight.shape
         rows, index = g.reshape(-1, width), indices.reshape(-1)
         if padding >= 0:
@@ -346,7 +354,25 @@ class Embedding(Op):
         if by_frequency:
             times = index.new_zeros(count).index_add_(0, index, ops.ones_like(index))
             rows = rows / times[index].unsqueeze(1)
-        return g.new_zeros((count, width)).index_add_(0, index, rows), None
+        return g.new_zeros((count, width)).index_add_(0, index, rows)
+
+    def vjp_indices(self, g, _y, _weight, _indices, *, padding, by_frequency):
+        return None
+
+
+def sums_of_rows(
+    g: np.ndarray, shape: tuple[int, int], indices: np.ndarray, padding: int, by_frequency: bool
+) -> np.ndarray:
+    """The gradient of a table: the rows of ``g``, added up by their indices."""
+    total = np.zeros(shape, g.dtype)
+    rows, index = g.reshape(-1, shape[1]), indices.reshape(-1)
+    if padding >= 0:
+        kept = index != padding
+        rows, index = rows[kept], index[kept]
+    if by_frequency:
+        rows = rows / np.bincount(index)[index, None].astype(g.dtype)
+    add_rows(total, index, rows, shape[1])
+    return total
 
 
 @dataclass(frozen=True, slots=True)

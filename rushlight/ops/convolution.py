@@ -46,6 +46,8 @@ class Convolve(Op):
         return biased(partial(kernels.convolve, geometry=geometry, count=count), x, w, bias)
 
     def decompose(self, x, w, bias, *, geometry, count):
+        if x._array.dtype in dtypes.HALF:
+            return in_float32(convolve, (x, w, bias), geometry, count)
         if not channels_last.fits(x, w):
             return NotImplemented
         return alone(channels_last.convolution(x, w, geometry, count, bias))
@@ -82,6 +84,8 @@ class ConvolveTransposed(Op):
         )
 
     def decompose(self, y, w, bias, *, geometry, size):
+        if y._array.dtype in dtypes.HALF:
+            return in_float32(convolve_transposed, (y, w, bias), geometry, size)
         if not channels_last.fits(y, w):
             return NotImplemented
         x = channels_last.convolution_transposed(y, w, geometry, size)
@@ -115,6 +119,8 @@ class ConvolveWeight(Op):
         return rounded(partial(kernels.convolve_weight, geometry=geometry, kernel=kernel), x, y)
 
     def decompose(self, x, y, *, geometry, kernel):
+        if x._array.dtype in dtypes.HALF:
+            return in_float32(convolve_weight, (x, y), geometry, kernel)
         if not channels_last.fits(x, y):
             return NotImplemented
         return alone(channels_last.convolution_weight(x, y, geometry, kernel))
@@ -136,6 +142,12 @@ for _name in ("convolve", "convolve_transposed"):
 def alone(y: Tensor) -> Tensor:
     """A result as dynamic mode lays it out; a graph, which holds no copies, drops this one."""
     return y.clone(memory_format=contiguous_format)
+
+
+def in_float32(op: Callable[..., Tensor], operands: Sequence[Tensor | None], *attrs: Any) -> Tensor:
+    """An op of half types in a graph: as :func:`rounded`, where loops around it convert."""
+    wide = [None if t is None else t.to(dtypes.float32) for t in operands]
+    return op(*wide, *attrs).to(next(t.dtype for t in operands if t is not None))
 
 
 def biased(kernel: Callable[..., ndarray], x: ndarray, w: ndarray, bias: ndarray | None) -> ndarray:

@@ -97,3 +97,44 @@ def test_nan_stays_in_the_gradients_of_rectified_layers() -> None:
 
     for found, wanted in zip(rl.compile(step, fullgraph=True)(x), step(x), strict=True):
         np.testing.assert_array_equal(found.isnan().numpy(), wanted.isnan().numpy())
+
+
+HALVES = {
+    "plain": ((2, 8, 12, 12), (16, 8, 3, 3), {"padding": 1}),
+    "groups": ((2, 8, 9, 9), (12, 4, 3, 3), {"stride": 2, "groups": 2}),
+    "depthwise": ((2, 8, 9, 9), (8, 1, 3, 3), {"padding": 1, "groups": 8}),
+    "one channel": ((3, 1, 14, 14), (6, 1, 5, 5), {}),
+}
+
+
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16], ids=str)
+@pytest.mark.parametrize("name", HALVES)
+def test_half_types_are_summed_in_float32_and_rounded_once(name: str, dtype: rl.dtype) -> None:
+    shape, kernel, options = HALVES[name]
+    xs = [images(*sizes).to(dtype) for sizes in (shape, kernel, kernel[:1])]
+
+    def gradients(x: rl.Tensor, w: rl.Tensor, b: rl.Tensor) -> Any:
+        leaves = [t.detach().requires_grad_() for t in (x, w, b)]
+        y = F.conv2d(*leaves, **options)
+        return y, *rl.autograd.grad(y.float().square().mean(), leaves)
+
+    step = rl.finfo(dtype).eps
+    compiled = rl.compile(gradients, fullgraph=True)
+    assert "call" not in {s.kind for s in compiled.explain(*xs).steps}
+    for found, wanted in zip(compiled(*xs), gradients(*xs), strict=True):
+        assert found.dtype == dtype
+        a, b = [t.detach().double().numpy() for t in (found, wanted)]
+        np.testing.assert_allclose(a, b, rtol=2 * step, atol=2 * step * np.abs(b).mean())
+
+
+def test_large_convolutions_of_half_types_do_not_depend_on_threads() -> None:
+    x, w = images(4, 16, 20, 20).half(), images(24, 16, 3, 3).half()
+    before, found = rl.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            rl.set_num_threads(threads)
+            results = [F.conv2d(x, w, padding=1) for _ in range(4)]  # the last ones are programs
+            found.append(results[-1].numpy())
+    finally:
+        rl.set_num_threads(before)
+    np.testing.assert_array_equal(*found)

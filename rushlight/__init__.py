@@ -34,6 +34,7 @@ from rushlight.autograd import (
 )
 from rushlight.autograd.modes import is_anomaly_enabled, is_inference_mode_enabled
 from rushlight.config import config
+from rushlight.control import cond, foldl, fori_loop, map_fn, scan, switch, while_loop
 from rushlight.device import device
 from rushlight.dtypes import (
     bfloat16,

@@ -48,6 +48,13 @@ from rushlight.autograd import set_grad_enabled as set_grad_enabled
 from rushlight.autograd.modes import is_anomaly_enabled as is_anomaly_enabled
 from rushlight.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from rushlight.config import config as config
+from rushlight.control import cond as cond
+from rushlight.control import foldl as foldl
+from rushlight.control import fori_loop as fori_loop
+from rushlight.control import map_fn as map_fn
+from rushlight.control import scan as scan
+from rushlight.control import switch as switch
+from rushlight.control import while_loop as while_loop
 from rushlight.device import device as _device
 from rushlight.device import device as device
 from rushlight.drawing import draw as draw

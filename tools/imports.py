@@ -27,6 +27,7 @@ LAYERS = (
     ("ops",),
     ("fft", "linalg", "masked", "return_types", "signal", "special"),  # namespaces of ops
     ("drawing", "func", "testing"),
+    ("control",),
     ("accelerator", "amp", "backends", "cuda", "settings", "version", "xpu"),
     ("graph",),
     ("passes",),

@@ -23,12 +23,14 @@ from rushlight.codegen import (
     nest,
     packing,
     recurrent,
+    repair,
     scaled,
+    transforms,
     weights,
-    winograd,
 )
 from rushlight.codegen.instructions import width
 from rushlight.codegen.microkernel import Registers
+from rushlight.codegen.repair import SIDE
 from rushlight.codegen.tiling import Works
 from rushlight.runtime.program import CopyStep, KernelStep, Program
 
@@ -218,32 +220,57 @@ def fill_zeros(call: Call) -> None:
         call.reach(0, begin + loops + steps(outer, t("outer_step")) + steps(t("run")), "u8")
 
 
-def winograd_transform(call: Call) -> None:
+def winograd(call: Call) -> None:
     _, what, call.kind, size = call.words
-    points = (int(size) + winograd.SIDE - 1) ** 2
+    points, wide = (int(size) + SIDE - 1) ** 2, contraction.VECTORS * call.lanes
     if what == "weight":
-        return winograd_weight(call, points)
-    t = call.read(1, winograd.TILE_FIELDS)
-    several = {"input": int(size) + winograd.SIDE - 1, "slope": winograd.SIDE}.get(what, int(size))
+        t = call.read(1, transforms.WEIGHT_FIELDS)
+        places = steps(t("columns"), t("column_step")) + steps(t("inner"), t("inner_step"))
+        call.reach(0, places + span(call.list("taps", SIDE**2)))
+        call.reach(2, steps(call.parts * t("inner") * wide) + steps(points, t("point")))
+        return
+    t = call.read(1, transforms.TILE_FIELDS)
+    several = {"input": int(size) + SIDE - 1, "slope": SIDE}.get(what, int(size))
     images, values = (0, 2) if what in ("input", "gradient") else (2, 0)
+    count = -(-call.parts // t("tile_rows"))
     rows = span(call.list("row_offsets", t("tile_rows") * several))
     columns = span(call.list("column_offsets", t("tile_columns") * several))
-    starts = span(call.list("images", -(-call.parts // t("tile_rows"))))
     channels, tiles = up_to(t("channels"), call.lanes), call.parts * t("tile_columns")
-    call.reach(images, starts + rows + columns + steps(channels))
+    call.reach(images, span(call.list("images", count)) + rows + columns + steps(channels))
     place = steps(tiles, t("channels")) + steps(channels)
     if what == "gradient":
-        wide = contraction.VECTORS * call.lanes
         place = steps(-(-channels // wide), wide * t("tiles")) + steps(tiles, wide) + steps(wide)
     call.reach(values, place + steps(points, t("point")))
+    if what in ("output", "slope"):
+        numbers = call.numbers[t("direct") :]
+        buffers = [*call.buffers[3:5], Memory(numbers.nbytes, numbers=numbers)]
+        again = Call(f"{what}_{call.kind}", buffers, call.parts, call.registers)
+        if what == "output":
+            winograd_results(again, count, t("tile_rows"), t("tile_columns"), int(size))
+        else:
+            winograd_slopes(again, count)
 
 
-def winograd_weight(call: Call, points: int) -> None:
-    t, wide = call.read(1, winograd.WEIGHT_FIELDS), contraction.VECTORS * call.lanes
-    places = steps(t("columns"), t("column_step")) + steps(t("inner"), t("inner_step"))
-    call.reach(0, places + span(call.list("taps", winograd.SIDE**2)))
-    size = t("inner") * wide
-    call.reach(2, steps(call.parts, size) + steps(size) + steps(points, t("point")))
+def winograd_results(call: Call, images: int, rows: int, columns: int, size: int) -> None:
+    """Tiles that are computed again from images and a weight."""
+    t, seen = call.read(2, repair.DirectResults.FIELDS), size + SIDE - 1
+    places = span(call.list("row_offsets", rows * seen))
+    places += span(call.list("column_offsets", columns * seen))
+    call.reach(0, span(call.list("images", images)) + places + steps(t("inner")))
+    channels = up_to(t("channels"), call.lanes)
+    own = steps(channels, t("column_step")) + steps(t("inner"), t("inner_step"))
+    call.reach(1, own + span(call.list("taps", SIDE**2)))
+
+
+def winograd_slopes(call: Call, channels: int) -> None:
+    """Gradients of a weight that are computed again from images and the gradient of results."""
+    t = call.read(2, repair.DirectSlopes.FIELDS)
+    more = SIDE - 1
+    a, b = [span(call.list(f"{x}_images", t("count"))) for x in "ab"]
+    a += steps(t("height") + more, t("a_down")) + steps(t("width") + more, t("a_right"))
+    b += steps(t("height"), t("b_down")) + steps(t("width"), t("b_right"))
+    call.reach(0, a + steps(channels))
+    call.reach(1, b + steps(up_to(t("channels"), call.lanes)))
 
 
 def weight_rows(call: Call) -> None:
@@ -362,7 +389,7 @@ RULES: Mapping[str, Callable[[Call], None]] = {
     "pack": pack,
     "fold": fold_sums,
     "fill": fill_zeros,
-    "winograd": winograd_transform,
+    "winograd": winograd,
     "chain": chain,
     "recur": recur,
     "nest": nested,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.products import place_of, product_works
 from rushlight.codegen.tiling import Works
 from rushlight.graph.ir import Graph
+from rushlight.ops import channels_last
 from rushlight.passes.pipeline import lower
 from rushlight.runtime.assembly import build
 from rushlight.runtime.jit import target
@@ -80,6 +82,12 @@ def convolutions(x: Any, w: Any, v: Any) -> Any:
     return rl.autograd.grad(y.square().sum(), (x, w, v))
 
 
+def in_tiles(x: Any, w: Any) -> Any:
+    with patch.object(channels_last, "tile_of", lambda *_: 4):
+        y = F.conv2d(x, w, padding=1)
+        return y, *rl.autograd.grad(y.square().sum(), (x, w))
+
+
 def recurrent(x: Any) -> Any:
     layer = rl.nn.LSTM(5, 7, bidirectional=True)
     y, _ = layer(x)
@@ -104,6 +112,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], set[str], b
         {"contract", "pack"},
         True,
     ),
+    "in tiles": (in_tiles, [(2, 16, 9, 11), (32, 16, 3, 3)], {"winograd", "contract"}, True),
     "recurrent": (recurrent, [(6, 9, 5)], {"recur", "pack"}, False),
     "attention": (attention, [(2, 800, 40)] * 3, {"nest", "fill"}, True),
     "chained": (chained, [(200, 64), (64, 48)], {"chain"}, False),

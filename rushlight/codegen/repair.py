@@ -54,7 +54,9 @@ class Tiles(Vectors):
     def one(self, place: str) -> str:
         return self.let(f"load {self.scalar}, ptr {place}, align {self.bytes}")
 
-    def trusted(self, base: str, rows: str, columns: str, count: int, channels: str) -> str:
+    def judged(
+        self, base: str, rows: str, columns: str, count: int, channels: str
+    ) -> tuple[str, str]:
         """Whether the results of a tile are finite, and of similar size at all of its places.
 
         Magnitudes are compared as integers: as such they have the same order, NaN is above
@@ -83,8 +85,7 @@ class Tiles(Vectors):
         infinity = (1 << (8 * self.bytes - 1)) - (1 << bits)
         finite = self.let(f"icmp ult {word} {most}, {infinity}")
         apart = self.let(f"sub {word} {most}, {least}")
-        near = self.let(f"icmp ule {word} {apart}, {APART << bits}")
-        return self.let(f"and i1 {finite}, {near}")
+        return finite, self.let(f"icmp ule {word} {apart}, {APART << bits}")
 
     def larger(self, places: list[str], c: str, found: list[str]) -> list[str]:
         """The larger ones of magnitudes and those of some channels."""
@@ -107,8 +108,8 @@ class Direct(Tiles):
     """
 
     ARGUMENTS = (
-        "ptr %a", "ptr %b", "ptr %table", "i64 %image", "i64 %row", "i64 %column", "ptr %y",
-        "ptr %rows", "ptr %columns",
+        "ptr %a", "ptr %b", "ptr %table", "i1 %finite", "i64 %image", "i64 %row", "i64 %column",
+        "ptr %y", "ptr %rows", "ptr %columns",
     )  # fmt: skip
     NAME = "direct"
 
@@ -118,30 +119,20 @@ class Direct(Tiles):
         self.zeros = [(self.vector, "zeroinitializer")] * size**2
 
     def text(self) -> str:
-        self.begin()
-        rows = [self.element("%y", row) for row in self.entries("%rows", self.size)]
-        columns = self.entries("%columns", self.size)
-
-        def some(c: str, _: list[str]) -> list[str]:
-            flat = self.sums(c)
-            values = [flat[n : n + self.size] for n in range(0, len(flat), self.size)]
-            self.put_tile(rows, [self.let(f"add i64 {x}, {c}") for x in columns], values)
-            return []
-
-        self.each("0", self.head["channels"], self.lanes, [], some)
+        self.rows = [self.element("%y", row) for row in self.entries("%rows", self.size)]
+        self.columns = self.entries("%columns", self.size)
+        self.tile()
         head = f"define internal void @{self.NAME}({', '.join(self.ARGUMENTS)}) noinline {{"
         return "\n".join([head, "entry:", *self.frames[0].lines, "ret void", "}"])
 
-    def begin(self) -> None:
-        """Reads the table."""
+    def tile(self) -> None:
         raise NotImplementedError
 
-    def sums(self, c: str) -> list[str]:
-        """The results of a tile, for some channels of the result."""
-        raise NotImplementedError
-
-    def carried(self, values: list[str]) -> list[tuple[str, str]]:
-        return [(self.vector, x) for x in values]
+    def store(self, c: str, flat: list[str]) -> list[str]:
+        """Stores some channels of the tile; a loop carries nothing on."""
+        values = [flat[n : n + self.size] for n in range(0, len(flat), self.size)]
+        self.put_tile(self.rows, [self.let(f"add i64 {x}, {c}") for x in self.columns], values)
+        return []
 
     def added(self, xs: list[str], ys: list[str]) -> list[str]:
         return [self.let(f"fadd {self.vector} {x}, {y}") for x, y in zip(xs, ys, strict=True)]
@@ -159,83 +150,117 @@ class DirectResults(Direct):
         "column_offsets", "taps",
     )  # fmt: skip
 
-    def begin(self) -> None:
+    def tile(self) -> None:
         head = self.head = self.fields("%table", self.FIELDS, 4)
         self.image = self.element("%a", self.entry(head["images"], "%image"))
         seen = self.size + SIDE - 1
         self.seen_rows = self.several(head["row_offsets"], "%row", seen)
         self.seen_columns = self.several(head["column_offsets"], "%column", seen)
+        self.each("0", head["channels"], self.lanes, [], lambda c, _: self.some(c))
 
-    def sums(self, c: str) -> list[str]:
+    def some(self, c: str) -> list[str]:
+        """Some channels of the tile."""
         numbers = [self.let(f"add i64 {c}, {n}") for n in range(self.lanes)]
         steps = [self.let(f"mul i64 {n}, {self.head['column_step']}") for n in numbers]
         weights = [self.element("%b", step) for step in steps]
 
-        def tap(down: str, right: str, totals: list[str]) -> list[str]:
-            rows = self.entries(self.offset(self.seen_rows, down), self.size)
-            columns = self.entries(self.offset(self.seen_columns, right), self.size)
-            starts = [self.element(self.image, row) for row in rows]
-            places = [self.element(start, column) for start in starts for column in columns]
-            number = self.let(f"add i64 {self.let(f'mul i64 {down}, {SIDE}')}, {right}")
-            own = self.entry(self.head["taps"], number)
-            lanes = [self.element(weight, own) for weight in weights]
+        def down(n: str, totals: list[str]) -> list[str]:
+            carried = [(self.vector, x) for x in totals]
+            return self.each(
+                0, SIDE, 1, carried, lambda m, v: self.added(v, self.tap(weights, n, m))
+            )
 
-            def turn(i: str, values: list[str]) -> list[str]:
-                step = self.let(f"mul i64 {i}, {self.head['inner_step']}")
-                w = self.gathered([self.element(lane, step) for lane in lanes])
-                xs = [self.everywhere(self.element(place, i)) for place in places]
-                return [self.multiply_add(x, w, y) for x, y in zip(xs, values, strict=True)]
+        return self.store(c, self.each(0, SIDE, 1, self.zeros, down))
 
-            part = self.each("0", self.head["inner"], 1, self.zeros, turn)
-            return self.added(totals, part)
+    def tap(self, weights: list[str], down: str, right: str) -> list[str]:
+        """The sums over channels for one element of the windows."""
+        rows = self.entries(self.offset(self.seen_rows, down), self.size)
+        columns = self.entries(self.offset(self.seen_columns, right), self.size)
+        starts = [self.element(self.image, row) for row in rows]
+        places = [self.element(start, column) for start in starts for column in columns]
+        number = self.let(f"add i64 {self.let(f'mul i64 {down}, {SIDE}')}, {right}")
+        own = self.entry(self.head["taps"], number)
+        lanes = [self.element(weight, own) for weight in weights]
 
-        def row(down: str, totals: list[str]) -> list[str]:
-            return self.each(0, SIDE, 1, self.carried(totals), lambda right, v: tap(down, right, v))
+        def turn(i: str, sums: list[str]) -> list[str]:
+            step = self.let(f"mul i64 {i}, {self.head['inner_step']}")
+            w = self.gathered([self.element(lane, step) for lane in lanes])
+            xs = [self.everywhere(self.element(place, i)) for place in places]
+            return [self.multiply_add(x, w, y) for x, y in zip(xs, sums, strict=True)]
 
-        return self.each(0, SIDE, 1, self.zeros, row)
+        return self.each("0", self.head["inner"], 1, self.zeros, turn)
 
 
 class DirectSlopes(Direct):
-    """The gradient of a weight for one channel of images: sums over images and places."""
+    """The gradient of a weight for one channel of images: sums over images and places.
+
+    Rows of an image in which the channel is zero are left out, if the other factors are finite:
+    most channels that are to be computed again are zero almost everywhere.
+    """
 
     FIELDS = (
         "channels", "count", "height", "width", "a_down", "a_right", "b_down", "b_right",
         "a_images", "b_images",
     )  # fmt: skip
 
-    def begin(self) -> None:
-        self.head = self.fields("%table", self.FIELDS, 2)
+    def tile(self) -> None:
+        head = self.head = self.fields("%table", self.FIELDS, 2)
+        zeros = [zero for _, zero in self.zeros]
+        self.each("0", head["channels"], self.lanes, [], lambda c, _: self.store(c, zeros))
+        self.each("0", head["count"], 1, [], lambda n, _: self.image(n))
 
-    def sums(self, c: str) -> list[str]:
+    def image(self, number: str) -> list[str]:
         head = self.head
+        first = self.element("%a", self.entry(head["a_images"], number))
+        first = self.element(first, "%image")
+        second = self.element("%b", self.entry(head["b_images"], number))
 
-        def image(number: str, totals: list[str]) -> list[str]:
-            a = self.element("%a", self.entry(head["a_images"], number))
-            b = self.element("%b", self.entry(head["b_images"], number))
-            starts = self.element(a, "%image"), self.element(b, c)
-            return self.each(
-                "0", head["height"], 1, self.carried(totals), lambda p, v: row(*starts, p, v)
-            )
-
-        def row(a: str, b: str, p: str, totals: list[str]) -> list[str]:
+        def row(p: str, _: list[str]) -> list[str]:
             below = [self.let(f"add i64 {p}, {n}") for n in range(SIDE)]
             downs = [self.let(f"mul i64 {n}, {head['a_down']}") for n in below]
-            windows = [self.element(a, down) for down in downs]
-            own = self.element(b, self.let(f"mul i64 {p}, {head['b_down']}"))
-            part = self.each(
-                "0", head["width"], 1, self.zeros, lambda q, v: place(windows, own, q, v)
+            seen = [self.element(first, down) for down in downs]
+            own = self.element(second, self.let(f"mul i64 {p}, {head['b_down']}"))
+            skipped = self.let(f"and i1 %finite, {self.zero(seen)}")
+            self.choose(skipped, lambda: None, lambda: self.row(seen, own))
+            return []
+
+        return self.each("0", head["height"], 1, [], row)
+
+    def zero(self, seen: list[str]) -> str:
+        """Whether all elements of some rows are zeros."""
+        columns = self.let(f"add i64 {self.head['width']}, {SIDE - 1}")
+        zero = self.constant(0.0, self.kind, 1)
+
+        def column(q: str, found: list[str]) -> list[str]:
+            (all_zeros,) = found
+            right = self.let(f"mul i64 {q}, {self.head['a_right']}")
+            for row in seen:
+                x = self.one(self.element(row, right))
+                own = self.let(f"fcmp oeq {self.scalar} {x}, {zero}")
+                all_zeros = self.let(f"and i1 {all_zeros}, {own}")
+            return [all_zeros]
+
+        (all_zeros,) = self.each("0", columns, 1, [("i1", "true")], column)
+        return all_zeros
+
+    def row(self, seen: list[str], own: str) -> None:
+        """Adds what one row of results gives."""
+
+        def some(c: str, _: list[str]) -> list[str]:
+            there = self.element(own, c)
+            sums = self.each(
+                "0", self.head["width"], 1, self.zeros, lambda q, v: self.place(seen, there, q, v)
             )
-            return self.added(totals, part)
+            places = [self.let(f"add i64 {x}, {c}") for x in self.columns]
+            old = [self.load(self.element(row, x)) for row in self.rows for x in places]
+            return self.store(c, self.added(old, sums))
 
-        def place(windows: list[str], own: str, q: str, values: list[str]) -> list[str]:
-            y = self.load(self.element(own, self.let(f"mul i64 {q}, {head['b_right']}")))
-            beside = [self.let(f"add i64 {q}, {n}") for n in range(SIDE)]
-            rights = [self.let(f"mul i64 {n}, {head['a_right']}") for n in beside]
-            xs = [
-                self.everywhere(self.element(window, right))
-                for window in windows
-                for right in rights
-            ]
-            return [self.multiply_add(x, y, z) for x, z in zip(xs, values, strict=True)]
+        self.each("0", self.head["channels"], self.lanes, [], some)
 
-        return self.each("0", head["count"], 1, self.zeros, image)
+    def place(self, seen: list[str], own: str, q: str, sums: list[str]) -> list[str]:
+        y = self.load(self.element(own, self.let(f"mul i64 {q}, {self.head['b_right']}")))
+        beside = [self.let(f"add i64 {q}, {n}") for n in range(SIDE)]
+        rights = [self.let(f"mul i64 {n}, {self.head['a_right']}") for n in beside]
+        places = [self.element(row, right) for row in seen for right in rights]
+        pairs = zip([self.everywhere(x) for x in places], sums, strict=True)
+        return [self.multiply_add(x, y, z) for x, z in pairs]

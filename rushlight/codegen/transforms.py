@@ -128,17 +128,21 @@ class Text(Tiles):
             self.each("0", head["channels"], self.lanes, [], body)
             if self.direct is not None:
                 places = images, row_offsets, column_offsets
-                trusted = self.trusted(*places, count, head["channels"])
-                self.choose(trusted, lambda: None, lambda: self.repair(image, row, column, places))
+                finite, near = self.judged(*places, count, head["channels"])
+                self.choose(
+                    self.let(f"and i1 {finite}, {near}"),
+                    lambda: None,
+                    lambda: self.repair(finite, image, row, column, *places),
+                )
             return []
 
         return self.each("0", head["tile_columns"], 1, [], tile)
 
-    def repair(self, image: str, row: str, column: str, places: Sequence[str]) -> None:
+    def repair(self, *about: str) -> None:
         """Computes a tile again, as plain sums of the operands."""
-        values = (*[self.buffer(n) for n in (3, 4)], self.head["direct"], image, row, column)
+        values = (self.buffer(3), self.buffer(4), self.head["direct"], *about)
         kinds = [argument.split()[0] for argument in Direct.ARGUMENTS]
-        pairs = [f"{kind} {x}" for kind, x in zip(kinds, (*values, *places), strict=True)]
+        pairs = [f"{kind} {x}" for kind, x in zip(kinds, values, strict=True)]
         self.write(f"call void @{Direct.NAME}({', '.join(pairs)})")
 
     def inside_of(self, number: str, side: str) -> list[str]:

@@ -239,12 +239,8 @@ class Tiling:
             "tiles": tiles,
             "point": tiles * wide,
         }
-        lists = {
-            "images": starts,
-            "row_offsets": offsets[0],
-            "column_offsets": offsets[1],
-            "direct": [] if direct is None else direct,
-        }
+        lists = {"images": starts, "row_offsets": offsets[0], "column_offsets": offsets[1]}
+        lists["direct"] = np.empty(0, np.int64) if direct is None else direct
         parts = len(starts) * rows
         chunk = max(1, min(parts, CHUNK // (columns * x.channels * count)))
         name = f"winograd_{what}_{self.kind}_{self.size}"

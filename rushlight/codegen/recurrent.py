@@ -7,9 +7,9 @@ States have one block of rows more than there are steps: that of the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from rushlight.codegen.native import NativeText, table
 from rushlight.codegen.pull import Buffer
 from rushlight.codegen.tiling import Matrix, Planner, Target, Work, Works
 from rushlight.codegen.values import Builder, Loop, Value
+from rushlight.kernels.cells import Blocks
 
 FIELDS = (
     "steps", "rows", "row_block", "row_parts", "backwards", "cell_first", "cell", "copy_count",
@@ -58,17 +59,18 @@ class Shape:
         """Where the rows of the state of the beginning are."""
         return self.steps * self.rows if self.reverse else 0
 
-    @property
-    def last(self) -> int:
-        """Where the rows of the state of the end are."""
-        return 0 if self.reverse else self.steps * self.rows
 
+class Step:
+    """Builds the kernel of a step of time: elements by buffer, block and row.
 
-class Cell:
-    """Builds the kernel of a cell: elements by buffer, block and row."""
+    Args:
+        shape: of the layer.
+        kind: of all elements.
+        offsets: where in their memory operands begin that do not begin with it, in elements.
+    """
 
-    def __init__(self, shape: Shape, kind: str) -> None:
-        self.shape, self.kind, self.b = shape, kind, Builder()
+    def __init__(self, shape: Shape, kind: str, offsets: Mapping[str, int]) -> None:
+        self.shape, self.kind, self.offsets, self.b = shape, kind, offsets, Builder()
         self.loops = [
             Loop("t", shape.steps),
             Loop("r", shape.rows),
@@ -80,127 +82,74 @@ class Cell:
 
     def buffer(self, name: str, rows: int, blocks: int) -> Buffer:
         if name not in self.buffers:
-            size = (rows, blocks * self.shape.features)
-            self.buffers[name] = Buffer(self.kind, size)
+            wide = blocks * self.shape.features
+            before = -(-self.offsets.get(name, 0) // wide)
+            self.buffers[name] = Buffer(self.kind, (before + rows, wide))
         return self.buffers[name]
 
-    def place(self, row: Value, blocks: int, block: int) -> Value:
+    def place(self, row: Value, blocks: int, block: int, offset: int = 0) -> Value:
         n = self.shape.features
-        return self.b.affine(
-            [(row, blocks * n), (self.j, 1), (self.b.constant(1, "index"), block * n)]
-        )
+        start = self.b.constant(1, "index"), block * n + offset
+        return self.b.affine([(row, blocks * n), (self.j, 1), start])
 
-    def row(self, offset: int) -> Value:
+    def row(self, offset: int = 0) -> Value:
         return self.t * self.shape.rows + self.r + offset
 
-    def sequence(self, name: str, blocks: int = 1, block: int = 0) -> Value:
-        """An element of what has a row for every step."""
-        buffer = self.buffer(name, self.shape.steps * self.shape.rows, blocks)
-        return self.b.load(buffer, self.kind, (self.place(self.row(0), blocks, block),))
+    def load(self, name: str, rows: int, row: Value, blocks: int = 1) -> list[Value]:
+        buffer, offset = self.buffer(name, rows, blocks), self.offsets.get(name, 0)
+        places = [self.place(row, blocks, block, offset) for block in range(blocks)]
+        return [self.b.load(buffer, self.kind, (place,)) for place in places]
 
-    def state(self, name: str, offset: int) -> Value:
-        """An element of a buffer of states."""
-        buffer = self.buffer(name, (self.shape.steps + 1) * self.shape.rows, 1)
-        return self.b.load(buffer, self.kind, (self.place(self.row(offset), 1, 0),))
+    def store(self, name: str, rows: int, row: Value, values: Sequence[Value]) -> None:
+        buffer, blocks = self.buffer(name, rows, len(values)), len(values)
+        for block, value in enumerate(values):
+            self.stores.append(Store(buffer, self.place(row, blocks, block), value))
 
-    def product(self, block: int) -> Value:
-        """An element of the product of this step."""
-        gates = self.shape.gates
-        buffer = self.buffer("product", self.shape.rows, gates)
-        return self.b.load(buffer, self.kind, (self.place(self.r, gates, block),))
+    def sequence(self, name: str, blocks: int) -> list[Value]:
+        """Elements of what has a row for every step."""
+        return self.load(name, self.shape.steps * self.shape.rows, self.row(), blocks)
 
-    def bias(self, name: str, block: int) -> Value:
-        buffer = self.buffer(name, 1, self.shape.gates)
-        place = self.place(self.b.constant(0, "index"), 1, block)
-        return self.b.load(buffer, self.kind, (place,))
+    def put(self, name: str, values: Sequence[Value]) -> None:
+        self.store(name, self.shape.steps * self.shape.rows, self.row(), values)
 
-    def put(self, name: str, value: Value, blocks: int = 1, block: int = 0) -> None:
-        buffer = self.buffer(name, self.shape.steps * self.shape.rows, blocks)
-        self.stores.append(Store(buffer, self.place(self.row(0), blocks, block), value))
+    def forward(self, op: Any, unused: Container[str]) -> None:
+        """The cell of a layer; ``unused`` results are not stored."""
+        shape, count = self.shape, op.cell.states
+        every = (shape.steps + 1) * shape.rows
+        z, p = (
+            self.sequence("z", shape.gates),
+            self.load("product", shape.rows, self.r, shape.gates),
+        )
+        if "b_hh" in op.operands:
+            none = self.b.constant(0, "index")
+            p = [x + y for x, y in zip(p, self.load("b_hh", 1, none, shape.gates), strict=True)]
+        names, kept = op.results[:count], op.results[count:]
+        states = [self.load(name, every, self.row(shape.past))[0] for name in names]
+        after, found = op.cell.forward(self.b, Blocks(z), Blocks(p), *states)
+        for name, values in zip(kept, found, strict=True):
+            if name not in unused:
+                self.put(name, values)
+        for name, value in zip(names, after, strict=True):
+            self.store(name, every, self.row(shape.now), [value])
 
-    def put_state(self, name: str, value: Value, offset: int) -> None:
-        buffer = self.buffer(name, (self.shape.steps + 1) * self.shape.rows, 1)
-        self.stores.append(Store(buffer, self.place(self.row(offset), 1, 0), value))
+    def backward(self, op: Any) -> None:
+        """The gradient of the cell; gradients of states stay where they are from step to step."""
+        rows, count = self.shape.rows, op.cell.states
+        names, carried = op.results[:-count], op.results[-count:]
+        states = [self.load(name, rows, self.r)[0] for name in carried]
+        states[0] = states[0] + self.sequence("dy", 1)[0]
+        reads = zip(op.operands[1 + count :], op.cell.reads, strict=False)
+        read = [self.sequence(name, blocks) for name, blocks in reads]
+        found, rests = op.cell.backward(self.b, states, *read)
+        for name, values in zip(names, found, strict=True):
+            self.put(name, values)
+        for name, rest in zip(carried, rests, strict=True):
+            if rest is not None:
+                self.store(name, rows, self.r, [rest])
 
     def kernel(self) -> Kernel:
         stage = Stage((), (), (), tuple(self.stores))
         return make_kernel(self.b, self.loops, [stage], self.loops[-1], self.shape.features)
-
-    def sigmoid(self, x: Value) -> Value:
-        return self.b.call("sigmoid", x)
-
-    def tanh(self, x: Value) -> Value:
-        return self.b.call("tanh", x)
-
-
-def lstm(cell: Cell) -> None:
-    """i, f, g, o = σ, σ, tanh, σ of z + product;  c' = f c + i g;  h' = o tanh(c')."""
-    shape = cell.shape
-    z = [cell.sequence("z", 4, k) + cell.product(k) for k in range(4)]
-    i, f, g, o = cell.sigmoid(z[0]), cell.sigmoid(z[1]), cell.tanh(z[2]), cell.sigmoid(z[3])
-    c = f * cell.state("cs", shape.past) + i * g
-    tanh = cell.tanh(c)
-    for k, gate in enumerate((i, f, g, o)):
-        cell.put("gates", gate, 4, k)
-    cell.put("tanh", tanh)
-    cell.put_state("cs", c, shape.now)
-    cell.put_state("hs", o * tanh, shape.now)
-
-
-def lstm_gradient(cell: Cell) -> None:
-    """The gradients of what the gates are taken of, and of the states before."""
-    shape = cell.shape
-    i, f, g, o = [cell.sequence("gates", 4, k) for k in range(4)]
-    tanh = cell.sequence("tanh")
-    dh = cell.state("dhs", shape.now) + cell.sequence("dy")
-    dc = cell.state("dcs", shape.now) + dh * o * (1 - tanh * tanh)
-    cell.put("dz", dc * g * (i - i * i), 4, 0)
-    cell.put("dz", dc * cell.sequence("c_before") * (f - f * f), 4, 1)
-    cell.put("dz", dc * i * (1 - g * g), 4, 2)
-    cell.put("dz", dh * tanh * (o - o * o), 4, 3)
-    cell.put_state("dcs", dc * f, shape.past)
-
-
-def gru(cell: Cell) -> None:
-    """r, u = σ of z + product;  n = tanh(z + r product);  h' = n + u (h - n)."""
-    shape = cell.shape
-    p = [cell.product(k) + cell.bias("b_hh", k) for k in range(3)]
-    z = [cell.sequence("z", 3, k) for k in range(3)]
-    r, u = cell.sigmoid(z[0] + p[0]), cell.sigmoid(z[1] + p[1])
-    n = cell.tanh(z[2] + r * p[2])
-    for k, gate in enumerate((r, u, n)):
-        cell.put("gates", gate, 3, k)
-    cell.put("inner", p[2])
-    cell.put_state("hs", n + u * (cell.state("hs", shape.past) - n), shape.now)
-
-
-def gru_gradient(cell: Cell) -> None:
-    """The gradients of z and of the product with its bias, and what goes straight to h before."""
-    shape = cell.shape
-    r, u, n = [cell.sequence("gates", 3, k) for k in range(3)]
-    dh = cell.state("dhs", shape.now) + cell.sequence("dy")
-    du = dh * (cell.sequence("h_before") - n) * (u - u * u)
-    dn = (dh - dh * u) * (1 - n * n)
-    dr = dn * cell.sequence("inner") * (r - r * r)
-    for name, last in (("dx", dn), ("dz", dn * r)):
-        for k, gradient in enumerate((dr, du, last)):
-            cell.put(name, gradient, 3, k)
-    cell.put_state("dhs", dh * u, shape.past)
-
-
-def rnn(cell: Cell, relu: bool = False) -> None:
-    """h' = tanh(z + product), or relu of it."""
-    x = cell.sequence("z") + cell.product(0)
-    h = cell.b.max(x, 0) if relu else cell.tanh(x)
-    cell.put_state("hs", h, cell.shape.now)
-
-
-def rnn_gradient(cell: Cell, relu: bool = False) -> None:
-    """The gradient of what h' is taken of."""
-    shape = cell.shape
-    dh = cell.state("dhs", shape.now) + cell.sequence("dy")
-    h = cell.sequence("y")
-    cell.put("dz", cell.b.where(h <= 0, 0, dh) if relu else dh * (1 - h * h))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,68 +180,55 @@ class Recurrence:
         return [*self.works.list[-1].buffers, *ends, *cell]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What is particular to a kind of layer, forward or backward."""
-
-    cell: Callable[[Cell], None]
-    gates: int
-    backward: bool
-    copies: tuple[tuple[str, str], ...]
-    accumulate: bool = False
-
-
-BEGIN, END = (("h", "hs"),), (("dh", "dhs"),)
-KINDS = {
-    "lstm_scan": Kind(lstm, 4, False, (*BEGIN, ("c", "cs"))),
-    "lstm_scan_gradient": Kind(lstm_gradient, 4, True, (*END, ("dc", "dcs"))),
-    "gru_scan": Kind(gru, 3, False, BEGIN),
-    "gru_scan_gradient": Kind(gru_gradient, 3, True, END, accumulate=True),
-    "rnn_tanh_scan": Kind(rnn, 1, False, BEGIN),
-    "rnn_tanh_scan_gradient": Kind(rnn_gradient, 1, True, END),
-    "rnn_relu_scan": Kind(partial(rnn, relu=True), 1, False, BEGIN),
-    "rnn_relu_scan_gradient": Kind(partial(rnn_gradient, relu=True), 1, True, END),
-}
-"""By the names of ops (:mod:`rushlight.ops.recurrent_scans`), whose operands and results have the
-names that buffers have here."""
-
-
 def recurrence(
-    name: str, shape: Shape, element: str, registers: Registers, threads: int
+    op: Any,
+    shape: Shape,
+    element: str,
+    registers: Registers,
+    threads: int,
+    offsets: Mapping[str, int],
+    unused: Container[str],
 ) -> Recurrence | None:
-    """The loop of an op; None if there is no product for it. Threads change no result."""
-    kind = KINDS[name]
-    works = product_works(kind, shape, element, registers)
+    """The loop of an op of :mod:`rushlight.ops.recurrent_scans`; None if it has no product.
+
+    Buffers have the names of its operands and results. Threads change no result.
+    """
+    works = product_works(op, shape, element, registers)
     if works is None:
         return None
-    cell = Cell(shape, element)
-    kind.cell(cell)
+    step = Step(shape, element, offsets)
+    if op.backward:
+        step.backward(op)
+    else:
+        step.forward(op, unused)
+        works.space["product"] = shape.rows * shape.gates * shape.features
     block = -(-shape.rows // max(1, min(threads, shape.rows)))
     parts = -(-shape.rows // block)
     works.list[-1] = cut(works.list[-1], shape.steps, block, parts)
-    if not kind.backward:
-        works.space["product"] = shape.rows * shape.gates * shape.features
+    count = op.cell.states
+    states = op.results[-count:] if op.backward else op.results[:count]
+    pairs = tuple(zip(op.operands[1 : 1 + count], states, strict=True))
     first = 3 + len(works.list[-1].buffers)
     row = shape.features * width(element)
-    start = (shape.last if kind.backward else shape.first) * row
-    copies = [(first + 2 * n, first + 2 * n + 1, row, start) for n in range(len(kind.copies))]
+    start = 0 if op.backward else shape.first * row
+    copies = [(first + 2 * n, first + 2 * n + 1, row, start) for n in range(count)]
     numbers = {
         "steps": shape.steps,
         "rows": shape.rows,
         "row_block": block,
         "row_parts": parts,
-        "backwards": int(shape.reverse != kind.backward),
-        "cell_first": int(kind.backward),
+        "backwards": int(shape.reverse != op.backward),
+        "cell_first": int(op.backward),
         "cell": first + 2 * len(copies),
         "copy_count": len(copies),
     }
     return Recurrence(
-        cell.kernel(),
-        {buffer: name for name, buffer in cell.buffers.items()},
+        step.kernel(),
+        {buffer: name for name, buffer in step.buffers.items()},
         works,
         table(FIELDS, numbers, {"copies": copies}),
         parts,
-        kind.copies,
+        pairs,
     )
 
 
@@ -304,7 +240,7 @@ def cut(product: Work, steps: int, block: int, parts: int) -> Work:
     return product._replace(table=numbers, parts=steps * parts)
 
 
-def product_works(kind: Kind, shape: Shape, element: str, registers: Registers) -> Works | None:
+def product_works(op: Any, shape: Shape, element: str, registers: Registers) -> Works | None:
     """The product of a step: states by the weight, or gradients of gates by it.
 
     However few the sequences, the weight is packed: all steps read it. States of a great many
@@ -312,25 +248,25 @@ def product_works(kind: Kind, shape: Shape, element: str, registers: Registers) 
     """
     steps, rows = [np.arange(count, dtype=np.int64) for count in (shape.steps, shape.rows)]
     features, wide = shape.features, shape.gates * shape.features
-    none = np.zeros(1, np.int64)
-    before = (steps * shape.rows + shape.past) * features  # where states before are
-    if kind.backward:
+    none, here = np.zeros(1, np.int64), np.zeros_like(steps)
+    if op.backward:
         gates = np.arange(shape.gates) * features
         a = Matrix(rows * wide, gates, features, 1, steps * shape.rows * wide)
         b = Matrix(np.arange(features), gates * features, features, features, none)
-        target = Target(rows * features, np.arange(features), before)
+        target = Target(rows * features, np.arange(features), here)
+        first, result = "dz", op.results[-op.cell.states]
     else:
+        before = (steps * shape.rows + shape.past) * features  # where states before are
         a = Matrix(rows * features, none, features, 1, before)
         b = Matrix(np.arange(wide) * features, none, features, 1, none)
-        target = Target(rows * wide, np.arange(wide), np.zeros_like(steps))
-    planner = Planner(
-        a, b, target, element, registers, kind.accumulate, packed=True, whole_rows=True
-    )
+        target = Target(rows * wide, np.arange(wide), here)
+        first, result = "hs", "product"
+    how = {"accumulate": op.backward and op.cell.passes, "packed": True, "whole_rows": True}
+    planner = Planner(a, b, target, element, registers, **how)
     product, *others = planner.works.list
     if others:
         return None
     _, packed = planner.pack(b, VECTORS * planner.lanes, "w_hh")
-    first, result = ("dz", "dhs") if kind.backward else ("hs", "product")
     planner.works.list.append(product._replace(buffers=(first, packed, "table", result)))
     del planner.works.list[0]
     return planner.works

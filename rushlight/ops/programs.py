@@ -32,32 +32,50 @@ def program(function: Callable[..., Any]) -> Callable[..., Any]:
     return Compiler.load()(function)
 
 
-def fused(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call``, whose first argument decides by its size whether the program is used."""
-    seen: dict[Any, int] = {}
-    compiled: list[Callable[..., Any]] = []
+def compilable() -> bool:
+    """Whether dynamic mode may run programs now."""
+    state = local.state
+    plain = state.trace is None and not state.anomaly and Compiler.load is not None
+    return plain and config.fuse_eager
 
-    def often(x: Tensor) -> bool:
-        key = (x._array.shape, x._array.dtype)
+
+class Recurring:
+    """Which kinds of calls have come often enough for a program."""
+
+    def __init__(self) -> None:
+        self.seen: dict[Any, int] = {}
+
+    def __call__(self, key: Any) -> bool:
+        """Whether the kind ``key`` has, counting this call."""
+        seen = self.seen
         count = seen[key] = seen.get(key, 0) + 1
         if len(seen) > MOST:
             seen.clear()
         return count > SEEN
+
+    def refuse(self, key: Any) -> None:
+        """Calls of this kind cannot be programs."""
+        self.seen[key] = -(1 << 62)
+
+
+def fused(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``call``, whose first argument decides by its size whether the program is used."""
+    often = Recurring()
+    compiled: list[Callable[..., Any]] = []
 
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get("input")
         if not isinstance(x, Tensor) or x._array.size < LARGE:
             return call(*args, **kwargs)
-        state = local.state
-        plain = state.trace is None and not state.anomaly and Compiler.load is not None
-        if plain and config.fuse_eager and often(x):
+        key = (x._array.shape, x._array.dtype)
+        if compilable() and often(key):
             if not compiled:
                 compiled.append(program(call))
             try:
                 return compiled[0](*args, **kwargs)
             except TraceError:
-                seen[x._array.shape, x._array.dtype] = -(1 << 62)
+                often.refuse(key)
         return call(*args, **kwargs)
 
     return function

@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight import dtypes
 from rushlight.kernels import recurrent as kernels
+from rushlight.kernels.cells import CELLS, Blocks, Cell, split
 from rushlight.ops import recurrent_scans  # noqa: F401 - registers the loops
 from rushlight.ops.base import ops, registry
 from rushlight.ops.channels_last import stored
 from rushlight.ops.contraction import mixed
 from rushlight.ops.fused import Fused, single
-from rushlight.tensor import Tensor
+from rushlight.ops.programs import Recurring, compilable, program
+from rushlight.tensor import Tensor, wrap
 
-Spans = kernels.Spans
 Weights = Sequence[Tensor | None]
+
+LARGE = 1 << 12  # elements of all gates from which on a program is quicker than NumPy
+
+
+KINDS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})  # of loops in native code
+
+
+class Operands(NamedTuple):
+    """The operands of a layer, tensors or arrays."""
+
+    x: Any
+    states: tuple[Any, ...]
+    w_ih: Any
+    w_hh: Any
+    b_ih: Any = None
+    b_hh: Any = None
+    w_hr: Any = None
 
 
 class RecurrentLayer(Fused, abstract=True):
     """One layer in one direction: from inputs (rows, features) and first states to all outputs.
 
     ``sizes`` says how many rows each step has, one for each sequence that takes part in it. The
-    results are the outputs, the last states, and what ``backward`` reads.
+    results are the outputs, the last states, all states before steps, and what the cell keeps.
     """
 
+    cell: Cell
+    reads: tuple[int, ...]  # the results that the gradient of the cell reads
+    bias_within = False  # whether the bias of states is added to their own contribution
     operands: tuple[str, ...] = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
     differentiable: tuple[int, ...] = (0, 1)
     states = 1
 
-    def forward(self, steps: Spans, *operands: Any) -> tuple[np.ndarray, ...]:
-        """The kernel."""
-        raise NotImplementedError
+    def bound(self, operands: Sequence[Any]) -> Operands:
+        """The operands by their names."""
+        end = 1 + self.states
+        return Operands(operands[0], tuple(operands[1:end]), *operands[end:])
 
-    def backward(self, steps: Spans, g: Any, y: Any, *operands: Any) -> Any:
-        """The gradients of (W x + b) and (W h + b), all h, and makers of the other gradients."""
-        raise NotImplementedError
-
-    def step(self, x: Tensor, *operands: Any) -> tuple[Tensor, ...]:
-        """One step, made with ops: the next states."""
-        raise NotImplementedError
+    def bias(self, given: Operands) -> Any:
+        """What is added to the contributions of inputs."""
+        return added(given.b_ih, None if self.bias_within else given.b_hh)
 
     def check(self, x: Tensor, states: Any, weights: Any, **attrs: Any) -> Any:
         w_ih, w_hh = weights[:2]
@@ -69,56 +87,156 @@ class RecurrentLayer(Fused, abstract=True):
         return (x, *states, *weights), attrs
 
     def eager(self, *operands, sizes, reverse):
-        results = self.forward(kernels.spans(sizes, reverse), *map(single, operands))
-        kind = operands[0].dtype
-        if kind in dtypes.HALF:
-            public = [r.astype(kind) for r in results[: 1 + self.states]]
-            return (*public, *results[1 + self.states :])
-        return results
+        given = self.bound([*map(single, operands)])
+        z = kernels.products(given.x, given.w_ih, self.bias(given))
+        steps = kernels.spans(sizes, reverse)
+        found = kernels.forward(self.cell, z, given.states, self.weights(given), steps)
+        results = (found.y, *found.last, *found.before, *found.kept)
+        return self.rounded(results, operands[0].dtype)
 
-    def decompose(self, *operands, sizes, reverse):
-        """The product of all inputs, and a loop over time for sequences of one length."""
-        if not scannable(sizes, *[t for t in operands if t is not None]):
-            return NotImplemented
-        return self.scanned(*operands, steps=len(sizes), reverse=reverse)
+    def weights(self, given: Operands) -> kernels.Weights:
+        return kernels.Weights(given.w_hh, given.b_hh if self.bias_within else None, given.w_hr)
 
-    def scanned(self, *operands: Any, steps: int, reverse: bool) -> Any:
-        """The results, made with a scan."""
+    def rounded(self, results: Sequence[Any], kind: np.dtype) -> tuple[Any, ...]:
+        """The results, of which users get to see the first ones: those are of the inputs' dtype."""
+        public = 1 + self.states
+        shown = [array.astype(kind, copy=False) for array in results[:public]]
+        return (*shown, *results[public:])
+
+    def gradient(self, wanted, g, y, *operands, sizes, reverse):
+        given, (dy, *last) = self.bound(operands), g
+        steps, read = kernels.spans(sizes, reverse), [y[k] for k in self.reads]
+        found = kernels.backward(self.cell, dy, last, read, self.weights(given), steps)
+        makers = self.makers(given, found.blocks, found.first, y[1 + self.states])
+        makers["w_hr"] = lambda: found.y.T @ self.unprojected(y)
+        return [makers[name]() for name in wanted]
+
+    def unprojected(self, y: Sequence[Any]) -> Any:
+        """All h before they were multiplied by ``w_hr``."""
         raise NotImplementedError
 
-    def unrolled_gradient(self, wanted, g, y, *operands, sizes, reverse):
-        """The gradients, made with a scan."""
-        if not scannable(sizes, *[t for t in operands if t is not None]) or "w_hr" in wanted:
-            return NotImplemented
-        inner, outer, before, makers = self.scanned_gradient(
-            g, y, *operands, steps=len(sizes), reverse=reverse
-        )
-        x, w_ih = operands[0], operands[1 + self.states]
-        makers |= {
-            "x": lambda: inner @ w_ih,
-            "w_ih": lambda: inner.T @ x,
+    def makers(
+        self, given: Operands, blocks: Sequence[Any], first: Sequence[Any], before: Any
+    ) -> dict[str, Any]:
+        """How to make each gradient from those of blocks and of first states."""
+        inner, outer = blocks[0], blocks[-1]
+        states = zip(self.operands[1:], first, strict=False)
+        return {name: functools.partial(same, array) for name, array in states} | {
+            "x": lambda: inner @ given.w_ih,
+            "w_ih": lambda: inner.T @ given.x,
             "w_hh": lambda: outer.T @ before,
             "b_ih": lambda: inner.sum(0),
             "b_hh": lambda: outer.sum(0),
         }
+
+    def decompose(self, *operands, sizes, reverse):
+        """The product of all inputs, and a loop over time for sequences of one length."""
+        if not scannable(sizes, operands):
+            return NotImplemented
+        found = self.looped(*operands, steps=len(sizes), reverse=reverse, recording=True)
+        return self.results(found, sizes[0], reverse)
+
+    def looped(self, *operands: Any, steps: int, reverse: bool, recording: bool) -> Any:
+        """All results of the loop over time, or the outputs and the last states alone."""
+        given = self.bound(operands)
+        z = ops.linear(given.x, given.w_ih, self.bias(given))
+        weights = [given.w_hh]
+        if self.bias_within:
+            none = given.b_hh is None
+            weights.append(ops.zeros(len(given.w_hh), dtype=z.dtype) if none else given.b_hh)
+        found = scan(self, "scan", z, *given.states, *weights, steps=steps, reverse=reverse)
+        found = found if isinstance(found, tuple) else (found,)
+        if recording:
+            return found
+        rows, (first, *others) = len(given.states[0]), found[: self.states]
+        return (first, *[around(state, rows, reverse)[2] for state in others])
+
+    def results(self, found: Sequence[Any], rows: int, reverse: bool) -> tuple[Any, ...]:
+        """The results of the layer: those of the loop, tensors or arrays, cut into their parts."""
+        before, after, last = zip(
+            *[around(x, rows, reverse) for x in found[: self.states]], strict=True
+        )
+        return (after[0], *last, *before, *found[self.states :])
+
+    def unrolled_gradient(self, wanted, g, y, *operands, sizes, reverse):
+        """The gradients, made with a loop over time."""
+        if not scannable(sizes, operands):
+            return NotImplemented
+        given, read = self.bound(operands), [y[k] for k in self.reads]
+        options = {"steps": len(sizes), "reverse": reverse}
+        return self.looped_back(wanted, g, read, given, y[1 + self.states], **options)
+
+    def looped_back(
+        self,
+        wanted: Sequence[str],
+        g: Sequence[Any],
+        read: Sequence[Any],
+        given: Operands,
+        before: Any,
+        **options: Any,
+    ) -> tuple[Any, ...]:
+        found = scan(self, "scan_gradient", *g, *read, given.w_hh, **options)
+        first = len(found) - self.states
+        makers = self.makers(given, found[:first], found[first:], before)
         return tuple([makers[name]() for name in wanted])
 
-    def scanned_gradient(self, g: Any, y: Any, *operands: Any, steps: int, reverse: bool) -> Any:
-        """As :meth:`backward`, made with a scan."""
-        raise NotImplementedError
+    def compiled(self, operands, attrs, recording):
+        sizes, reverse = attrs["sizes"], attrs["reverse"]
+        given = self.bound(operands)
+        if not self.worth_compiling(given, operands, sizes, reverse, recording):
+            return NotImplemented
+        steps, rows = len(sizes), sizes[0]
+        tensors = [plain(t) for t in operands]
+        options = {"steps": steps, "reverse": reverse, "recording": recording}
+        found = [t._array for t in self.forward_program(*tensors, **options)]
+        if recording:
+            results = self.results(found, rows, reverse)
+        else:
+            _, y, last = around(found[0], rows, reverse)
+            results = (y, last, *found[1:])
+        return tuple([wrap(array) for array in self.rounded(results, given.x._array.dtype)])
 
-    def gradient(self, wanted, g, y, *operands, sizes, reverse):
-        steps = kernels.spans(sizes, reverse)
-        inner, outer, before, makers = self.backward(steps, g, y, *operands)
-        x, w_ih = operands[0], operands[1 + self.states]
-        makers |= {
-            "x": lambda: inner.dot(w_ih),
-            "w_ih": lambda: inner.T.dot(x),
-            "w_hh": lambda: outer.T.dot(before),
-            "b_ih": lambda: np.add.reduce(inner, 0),
-            "b_hh": lambda: np.add.reduce(outer, 0),
-        }
-        return [makers[name]() for name in wanted]
+    def compiled_gradient(self, wanted, g, y, operands, attrs):
+        sizes, reverse = attrs["sizes"], attrs["reverse"]
+        given = self.bound(operands)
+        if not self.worth_compiling(given, operands, sizes, reverse, wanted):
+            return NotImplemented
+        g, read = [plain(t) for t in g], [plain(y[k]) for k in self.reads]
+        given, before = self.bound([plain(t) for t in operands]), plain(y[1 + self.states])
+        given = given._replace(states=(), b_ih=None, b_hh=None)
+        options = {"steps": len(sizes), "reverse": reverse}
+        return self.backward_program(wanted, g, read, given, before, **options)
+
+    def worth_compiling(
+        self, given: Operands, operands: Sequence[Any], sizes: Sequence[int], *kind: Any
+    ) -> bool:
+        """Whether a program does it, and has been asked for often enough."""
+        x, wide = given.x._array, len(given.w_hh._array)
+        if len(x) * wide < LARGE or len(sizes) == 1 or not compilable():
+            return False
+        key = (x.shape, x.dtype, given.w_hh._array.shape, len(sizes), given.b_ih is None, *kind)
+        return scannable(sizes, [plain(t) for t in operands]) and self.often(key)
+
+    @functools.cached_property
+    def often(self) -> Recurring:
+        return Recurring()
+
+    @functools.cached_property
+    def forward_program(self) -> Any:
+        return program(self.looped)
+
+    @functools.cached_property
+    def backward_program(self) -> Any:
+        return program(self.looped_back)
+
+    def step(self, x: Tensor, *operands: Any) -> tuple[Tensor, ...]:
+        """One step, made with ops: the next states."""
+        given = self.bound((x, *operands))
+        z = ops.linear(x, given.w_ih, given.b_ih)
+        product = ops.linear(given.states[0], given.w_hh, given.b_hh)
+        blocks = [Blocks(t.chunk(self.cell.gates, 1)) for t in (z, product)]
+        (h, *others), _ = self.cell.forward(ops, *blocks, *given.states)
+        return (h if given.w_hr is None else ops.linear(h, given.w_hr), *others)
 
     def formula(self, x, *operands, sizes, reverse):
         states, weights = list(operands[: self.states]), operands[self.states :]
@@ -132,14 +250,24 @@ class RecurrentLayer(Fused, abstract=True):
         return (ops.cat(outputs), *states)
 
 
-def scannable(sizes: Sequence[int], *operands: Tensor) -> bool:
-    """Whether a scan does it: sequences of one length, of a common dtype."""
-    kinds = (np.dtype(np.float32), np.dtype(np.float64))
-    filled = all([t._array.dtype in kinds and t._array.size for t in operands])
-    return filled and len(set(sizes)) == 1
+def scannable(sizes: Sequence[int], operands: Sequence[Tensor | None]) -> bool:
+    """Whether a loop of native code does it: sequences of one length, no projection."""
+    given = [t._array for t in operands if t is not None]
+    filled = all([array.dtype in KINDS and array.size for array in given])
+    projected = len(operands) == len(LstmLayer.operands) and operands[-1] is not None
+    return filled and not projected and len(set(sizes)) == 1
 
 
-def around(states: Tensor, rows: int, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
+def plain(t: Tensor | None) -> Tensor | None:
+    """A tensor without a history, in the dtype that is computed with."""
+    return None if t is None else wrap(single(t._array))
+
+
+def same(x: Any) -> Any:
+    return x
+
+
+def around(states: Any, rows: int, reverse: bool) -> tuple[Any, Any, Any]:
     """The states before and after each step, and the last one."""
     early, late = states[:-rows], states[rows:]
     return (late, early, states[:rows]) if reverse else (early, late, states[-rows:])
@@ -150,53 +278,23 @@ def added(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-def scan(layer: Any, *operands: Tensor, gradient: bool = False, **attrs: Any) -> Any:
+def scan(layer: Any, what: str, *operands: Tensor, **attrs: Any) -> Any:
     """The loop over time of a layer, or of its gradient."""
-    name = layer.name.removesuffix("_layer") + ("_scan_gradient" if gradient else "_scan")
     first = [stored(t) for t in operands[: 1 + layer.states]]  # which may be views of anything
-    return registry[name].call(*first, *operands[1 + layer.states :], **attrs)
-
-
-def begun(rows: Tensor, late: bool) -> Tensor:
-    """Rows of states as an operand of a scan: ``late`` ones begin within their memory."""
-    return stored(rows) if late else rows
+    op = registry[layer.name.replace("layer", what)]
+    return op.call(*first, *operands[1 + layer.states :], **attrs)
 
 
 class RnnTanhLayer(RecurrentLayer):
     """h' = tanh(W x + b + W h + b)."""
 
-    relu = False
-
-    def forward(self, steps, x, h, w_ih, w_hh, b_ih, b_hh):
-        return kernels.rnn(x, h, w_ih, w_hh, added(b_ih, b_hh), steps, self.relu)
-
-    def backward(self, steps, g, y, x, h, w_ih, w_hh, b_ih, b_hh):
-        dy, dh = g
-        dz, dh = kernels.rnn_gradient(dy, dh, y[0], w_hh, steps, self.relu)
-        return dz, dz, y[2], {"h": lambda: dh}
-
-    def scanned(self, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
-        z = ops.linear(x, w_ih, added(b_ih, b_hh))
-        hs = scan(self, z, h, w_hh, steps=steps, reverse=reverse)
-        before, y, last = around(hs, len(h), reverse)
-        return y, last, before
-
-    def scanned_gradient(self, g, y, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
-        dy, dh = g
-        after = begun(y[0], not reverse)
-        dz, dhs = scan(self, dy, dh, after, w_hh, gradient=True, steps=steps, reverse=reverse)
-        first = around(dhs, len(h), not reverse)[2]
-        return dz, dz, y[2], {"h": lambda: first}
-
-    def step(self, x, h, w_ih, w_hh, b_ih, b_hh):
-        z = ops.linear(x, w_ih, b_ih) + ops.linear(h, w_hh, b_hh)
-        return (z.relu() if self.relu else z.tanh(),)
+    cell, reads = CELLS["rnn_tanh"], (0,)
 
 
-class RnnReluLayer(RnnTanhLayer):
+class RnnReluLayer(RecurrentLayer):
     """h' = relu(W x + b + W h + b)."""
 
-    relu = True
+    cell, reads = CELLS["rnn_relu"], (0,)
 
 
 class LstmLayer(RecurrentLayer):
@@ -205,79 +303,20 @@ class LstmLayer(RecurrentLayer):
     With ``w_hr`` the state h' is multiplied by it.
     """
 
+    cell, reads = CELLS["lstm"], (5, 6, 4)
     operands = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh", "w_hr")
     differentiable = (0, 1, 2)
     states = 2
 
-    def forward(self, steps, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
-        return kernels.lstm(x, h, c, w_ih, w_hh, added(b_ih, b_hh), w_hr, steps)
-
-    def backward(self, steps, g, y, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
-        dy, dh, dc = g
-        _, _, _, gates, new, tanh_c, before, c_before = y
-        saved = (gates, new, tanh_c, c_before)
-        dz, dh, dc, dr = kernels.lstm_gradient(dy, dh, dc, *saved, w_hh, w_hr, steps)
-        o = kernels.split(gates, 4)[3]
-        makers = {"h": lambda: dh, "c": lambda: dc, "w_hr": lambda: dr.T.dot(o * tanh_c)}
-        return dz, dz, before, makers
-
-    def scanned(self, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, steps, reverse):
-        if w_hr is not None:
-            return NotImplemented
-        z = ops.linear(x, w_ih, added(b_ih, b_hh))
-        hs, cs, gates, tanh = scan(self, z, h, c, w_hh, steps=steps, reverse=reverse)
-        before, y, last = around(hs, len(h), reverse)
-        c_before, _, c_last = around(cs, len(h), reverse)
-        return y, last, c_last, gates, gates.chunk(4, 1)[2], tanh, before, c_before
-
-    def scanned_gradient(self, g, y, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr, *, steps, reverse):
-        dy, dh, dc = g
-        _, _, _, gates, _, tanh, before, c_before = y
-        operands = (dy, dh, dc, gates, tanh, begun(c_before, reverse), w_hh)
-        dz, dhs, dcs = scan(self, *operands, gradient=True, steps=steps, reverse=reverse)
-        first, c_first = [around(d, len(h), not reverse)[2] for d in (dhs, dcs)]
-        return dz, dz, before, {"h": lambda: first, "c": lambda: c_first}
-
-    def step(self, x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr):
-        z = ops.linear(x, w_ih, b_ih) + ops.linear(h, w_hh, b_hh)
-        i, f, g, o = z.chunk(4, 1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
-        return h if w_hr is None else ops.linear(h, w_hr), c
+    def unprojected(self, y):
+        return split(y[5], y[6].shape[1])[3] * y[6]
 
 
 class GruLayer(RecurrentLayer):
     """r, z = σ of W x + b + W h + b;  n = tanh(W x + b + r (W h + b));  h' = (1 - z) n + z h."""
 
-    def forward(self, steps, x, h, w_ih, w_hh, b_ih, b_hh):
-        return kernels.gru(x, h, w_ih, w_hh, b_ih, b_hh, steps)
-
-    def backward(self, steps, g, y, x, h, w_ih, w_hh, b_ih, b_hh):
-        dy, dh = g
-        _, _, gates, new, inner, before = y
-        dx, dz, dh = kernels.gru_gradient(dy, dh, gates, new, inner, before, w_hh, steps)
-        return dx, dz, before, {"h": lambda: dh}
-
-    def scanned(self, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
-        z = ops.linear(x, w_ih, b_ih)
-        bias = ops.zeros(len(w_hh), dtype=x.dtype) if b_hh is None else b_hh
-        hs, gates, inner = scan(self, z, h, w_hh, bias, steps=steps, reverse=reverse)
-        before, y, last = around(hs, len(h), reverse)
-        return y, last, gates, gates.chunk(3, 1)[2], inner, before
-
-    def scanned_gradient(self, g, y, x, h, w_ih, w_hh, b_ih, b_hh, *, steps, reverse):
-        dy, dh = g
-        _, _, gates, _, inner, before = y
-        operands = (dy, dh, gates, inner, begun(before, reverse), w_hh)
-        dx, dz, dhs = scan(self, *operands, gradient=True, steps=steps, reverse=reverse)
-        first = around(dhs, len(h), not reverse)[2]
-        return dx, dz, before, {"h": lambda: first}
-
-    def step(self, x, h, w_ih, w_hh, b_ih, b_hh):
-        r, z, n = ops.linear(x, w_ih, b_ih).chunk(3, 1)
-        hr, hz, hn = ops.linear(h, w_hh, b_hh).chunk(3, 1)
-        n = (n + (r + hr).sigmoid() * hn).tanh()
-        return (n + (z + hz).sigmoid() * (h - n),)
+    cell, reads = CELLS["gru"], (3, 4, 2)
+    bias_within = True
 
 
 RNN_TANH, RNN_RELU = registry["rnn_tanh_layer"], registry["rnn_relu_layer"]

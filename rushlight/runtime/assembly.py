@@ -179,7 +179,9 @@ class Assembly:
             for name, size in works.space.items()
         }
         for number, loop in self.loops_over_time.items():
-            spaces |= self.spaces_of(number, loop.works.space)
+            used = {*loop.works.space, *loop.buffers}
+            own = self.spaces_of(number, loop.works.space)
+            spaces |= {key: kind for key, kind in own.items() if key[1] in used}
         for number, found in self.blocks_of_weights.items():
             spaces |= self.spaces_of(number, {"space": found.space})
         self.packed = self.packed_before()
@@ -270,24 +272,26 @@ class Assembly:
 
     def recurrence(self, number: int, node: Node) -> None:
         """Takes a loop over time over, if all of its operands are contiguous in memory."""
-        operands = [n for n in node.inputs if n is not None]
-        places = [self.place(n) for n in operands]
-        if any([p is None or p.strides != strides(p.shape) or p.offset for p in places]):
+        op: Any = node.op
+        operands = dict(zip(op.operands, [n for n in node.inputs if n is not None], strict=True))
+        offsets = {}
+        for name, operand in operands.items():
+            place = self.place(operand)
+            if place is None or place.strides != strides(place.shape):
+                return
+            offsets[name] = place.offset
+        w_hh = operands["w_hh"].type.shape
+        if offsets["w_hh"] or any([offsets[x] for x in op.operands[1 : 1 + op.cell.states]]):
             return
-        rows, features = operands[0].type.shape[0], self.weight(node).type.shape[1]
-        gates = self.weight(node).type.shape[0] // features
         steps, reverse = node.attrs["steps"], node.attrs["reverse"]
-        shape = Shape(steps, rows // steps, features, gates, reverse)
-        kind = types_of(node)[0].kind
-        found = recurrence(node.op.name, shape, kind, registers(), get_num_threads())
+        rows = operands[op.operands[0]].type.shape[0] // steps
+        shape = Shape(steps, rows, w_hh[1], w_hh[0] // w_hh[1], reverse)
+        results = zip(op.results, self.results(node), strict=True)
+        unused = {name for name, result in results if result is None}
+        kind, threads = types_of(node)[0].kind, get_num_threads()
+        found = recurrence(op, shape, kind, registers(), threads, offsets, unused)
         if found is not None:
             self.loops_over_time[number] = found
-
-    def weight(self, node: Node) -> Node:
-        """The weight of a loop over time."""
-        found = node.inputs[node.op.operands.index("w_hh")]
-        assert found is not None
-        return found
 
     def recur(self, node: Node, origin: int) -> None:
         """The steps of a loop over time: packing of its weight, and the loop."""

@@ -23,18 +23,24 @@ class Contender(NamedTuple):
     maker: str  # the module of `peers` that makes its steps
     mode: str = ""
     ours: bool = False
+    scope: str = "all workloads"  # that it takes part in
 
 
+FIXED = "all but the trees, which differ from call to call, and the epochs, which compute nothing"
+WRITTEN = "the networks, and the programs that are written for it too"
+FORWARD = "the forward of networks"
 CONTENDERS = {
     "Rushlight": Contender("rushlight", "pytorch", "dynamic", ours=True),
-    "Rushlight compiled": Contender("rushlight", "pytorch", "compiled", ours=True),
+    "Rushlight compiled": Contender("rushlight", "pytorch", "compiled", ours=True, scope=FIXED),
     "PyTorch": Contender("torch", "pytorch", "dynamic"),
-    "PyTorch channels-last": Contender("torch", "pytorch", "channels-last"),
-    "torch.compile": Contender("torch", "pytorch", "compiled"),
-    "JAX": Contender("jax", "jax"),
-    "TensorFlow": Contender("tensorflow", "tensorflow"),
-    "ONNX Runtime": Contender("onnxruntime", "onnx"),
-    "OpenVINO": Contender("openvino", "onnx"),
+    "PyTorch channels-last": Contender(
+        "torch", "pytorch", "channels-last", scope="the networks of images"
+    ),
+    "torch.compile": Contender("torch", "pytorch", "compiled", scope=FIXED),
+    "JAX": Contender("jax", "jax", scope=WRITTEN),
+    "TensorFlow": Contender("tensorflow", "tensorflow", scope=WRITTEN),
+    "ONNX Runtime": Contender("onnxruntime", "onnx", scope=FORWARD),
+    "OpenVINO": Contender("openvino", "onnx", scope=FORWARD),
 }
 """By the names of the columns."""
 

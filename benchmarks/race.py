@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.budget import Budget
 from benchmarks.contenders import CONTENDERS, ROOT, command, environment, present
 
 REST_SECONDS = 0.25  # the threads of the one before spin for a while after their last call
-BUDGET_SECONDS = 20.0  # of the rounds of a workload after its first
-LIMIT_SECONDS = 400.0  # of one turn: a contender that takes longer is stopped
+BUDGET_SECONDS = 20.0  # of the rounds of a workload at most
+LIMIT_SECONDS = 400.0  # that a contender is waited for at most, before it is stopped
 MEMORY = Path("/proc/meminfo")
 MEMORY_SHARE = 0.35  # of the machine's memory that has to be free for all to keep their networks
 
@@ -46,12 +49,12 @@ class Worker:
         )
         self.version = self.answer()
 
-    def answer(self) -> Any:
+    def answer(self, limit: float = LIMIT_SECONDS) -> Any:
         """The next line of the process, which is ended if it takes too long."""
         process = self.process
         assert process is not None
         assert process.stdout is not None
-        alarm = threading.Timer(LIMIT_SECONDS, process.kill)
+        alarm = threading.Timer(limit, process.kill)
         alarm.start()
         line = process.stdout.readline()
         in_time = alarm.is_alive()
@@ -60,9 +63,10 @@ class Worker:
             return json.loads(line)
         self.close()
         ended = f"its process ended with code {process.returncode}"
-        raise Failure(ended if in_time else f"no result in {LIMIT_SECONDS:.0f} s")
+        raise Failure(ended if in_time else f"not ready in {limit:.0f} s")
 
-    def ask(self, question: Any) -> Any:
+    def ask(self, question: Any, limit: float = LIMIT_SECONDS) -> Any:
+        """What the process answers; an error if it tells of one."""
         if self.process is None or self.process.poll() is not None:
             self.close()
             self.start()
@@ -70,14 +74,18 @@ class Worker:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
-        return self.answer()
-
-    def time(self, workload: str, tiny: bool) -> float | None:
-        """Seconds a call, or None if it has no such workload."""
-        answer = self.ask([workload, tiny])
+        answer = self.answer(limit)
         if isinstance(answer, dict):
             raise Failure(answer["error"])
         return answer
+
+    def prepare(self, workload: str, tiny: bool, limit: float) -> bool:
+        """Compiles a workload; whether there is one."""
+        return self.ask(["prepare", workload, tiny], limit)
+
+    def time(self, workload: str, tiny: bool) -> float:
+        """Seconds a call."""
+        return self.ask(["time", workload, tiny])
 
     def forget(self) -> None:
         """Gives back the memory of the last workload."""
@@ -113,24 +121,55 @@ class Times(NamedTuple):
     failures: dict[str, str]
 
 
-def race(racing: list[Worker], workload: str, rounds: int, tiny: bool = False) -> Times:
+def race(
+    racing: Iterable[Worker],
+    workload: str,
+    rounds: int,
+    tiny: bool = False,
+    budget: Budget | None = None,
+) -> Times:
     """The best times over as many alternating rounds as the budget allows."""
-    racing = list(racing)
+    budget = budget or Budget()
     times = Times({}, {})
-    left = BUDGET_SECONDS
+    share = time.perf_counter() + budget.share
+    show(f"{workload:<46}{budget}, preparing")
+    ready = prepare(racing, workload, tiny, min(LIMIT_SECONDS, budget.limit), times)
+    end = min(share, time.perf_counter() + BUDGET_SECONDS)
     for number in range(1, rounds + 1):
         start = time.perf_counter()
-        for worker in list(racing):
-            show(f"{workload:<46}round {number}  {worker.name}")
+        for worker in list(ready):
+            show(f"{workload:<46}{budget}, round {number}  {worker.name}")
             if not take_turn(worker, workload, tiny, times):
-                racing.remove(worker)
-        # The first round also compiles; then another takes a call of each, at the least.
-        took = time.perf_counter() - start if number > 1 else 0.0
-        left -= took
-        if left < max(took, sum(times.best.values())):
+                ready.remove(worker)
+        now = time.perf_counter()
+        if now + max(now - start, sum(times.best.values())) > end:
             break
-    show(f"{workload:<46}{summary(times)}\n")
+    budget.done += 1
+    show(f"{workload:<46}{summary(times)} ({budget})\n")
     return times
+
+
+def prepare(
+    racing: Iterable[Worker], workload: str, tiny: bool, limit: float, times: Times
+) -> list[Worker]:
+    """Those who have a workload, ready for it. Compiling is not timed: they do it side by side."""
+
+    def ready(worker: Worker) -> bool:
+        try:
+            if limit <= 0:
+                raise Failure("the time of the run was over")
+            has = worker.prepare(workload, tiny, limit)
+            if scarce():
+                worker.forget()
+        except Failure as failure:
+            times.failures[worker.name] = str(failure)
+            return False
+        return has
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        racing = list(racing)
+        found = [*threads.map(ready, racing)]
+    return [worker for worker, has in zip(racing, found, strict=True) if has]
 
 
 def take_turn(worker: Worker, workload: str, tiny: bool, times: Times) -> bool:
@@ -143,8 +182,6 @@ def take_turn(worker: Worker, workload: str, tiny: bool, times: Times) -> bool:
     except Failure as failure:
         times.failures[worker.name] = str(failure)
         times.best.pop(worker.name, None)
-        return False
-    if seconds is None:
         return False
     times.best[worker.name] = min(times.best.get(worker.name, math.inf), seconds)
     return True

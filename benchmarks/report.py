@@ -74,8 +74,18 @@ def call_table(results: dict[str, Times]) -> list[str]:
         rows.append([name, *columns])
         notes += [f"- {c}, {name}: {plain(reason)}" for c, reason in times.failures.items()]
     heads = ["workload", *CONTENDERS, "dynamic to PyTorch", "compiled to the best peer"]
-    lines = table(heads, rows)
+    lines = [*table(heads, rows), "", *scopes(results)]
     return [*lines, "", "What failed:", "", *notes] if notes else lines
+
+
+def scopes(results: dict[str, Times]) -> list[str]:
+    """What the contenders take part in that have no times of some workloads."""
+    ran = {name for times in results.values() for name in (*times.best, *times.failures)}
+    lines = ["A dash without a note below: the contender does not take part.", ""]
+    for name, contender in CONTENDERS.items():
+        scope = contender.scope if name in ran else "nothing: it was not chosen, or not installed"
+        lines += [f"- {name} runs {scope}"]
+    return lines
 
 
 def plain(text: str) -> str:

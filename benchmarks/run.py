@@ -1,6 +1,6 @@
 """Rushlight beside its peers: own process each, alternating rounds, best of several, as ratios.
 
-python -m benchmarks.run                    # everything; writes the pages into benchmarks/
+python -m benchmarks.run                    # everything, in 40 minutes at most; writes the pages
 python -m benchmarks.run --only "softmax,ResNet-18" --parts calls   # into build/benchmarks/
 python -m benchmarks.run --quick            # whether all of it runs: tiny inputs, one call each
 """
@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from pathlib import Path
 
 from benchmarks import picture, report, scaling, starts
+from benchmarks.budget import Budget
 from benchmarks.contenders import BUILD, PEERS_VARIABLE, ROOT
 from benchmarks.race import Times, race, versions, workers
 from benchmarks.sweeps import SWEEPS
 from benchmarks.workloads import STARTS, WORKLOADS
 
 ROUNDS = 5
-PARTS = ("calls", "starts", "scaling")
+MINUTES = 40.0
+PARTS = {"calls": 11, "starts": 5, "scaling": 4}  # and their shares of the time
 
 
 def arguments() -> argparse.Namespace:
@@ -28,8 +30,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--only", help="parts of the names of workloads, with commas")
     parser.add_argument("--contenders", help="names of columns, with commas; for the calls")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="at most so many")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="for all of it")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each contender")
     parser.add_argument("--quick", action="store_true", help="tiny inputs, one round")
     parser.add_argument("--peers", help=f"their Python, or the variable {PEERS_VARIABLE}")
@@ -56,11 +59,13 @@ def bars(results: dict[str, Times]) -> list[picture.Bar]:
     return made
 
 
-def calls(names: list[str], rounds: int, given: argparse.Namespace) -> tuple[dict, dict]:
+def calls(
+    names: list[str], rounds: int, given: argparse.Namespace, budget: Budget
+) -> tuple[dict, dict]:
     """The times of workloads, and the versions of the frameworks that ran them."""
     racers = given.contenders.split(",") if given.contenders else None
     with workers(given.threads, racers) as racing:
-        results = {name: race(racing, name, rounds, given.quick) for name in names}
+        results = {name: race(racing, name, rounds, given.quick, budget) for name in names}
         return results, versions(racing)
 
 
@@ -79,6 +84,10 @@ def main() -> None:
     def chosen(names: Iterable[str]) -> list[str]:
         return [name for name in names if any([part in name for part in wanted])]
 
+    def budget(part: str, items: Sized) -> Budget:
+        share = PARTS[part] / sum([PARTS[chosen] for chosen in given.parts])
+        return Budget(60 * given.minutes * share, len(items))
+
     def keep_results() -> None:
         text = report.page("Results", frameworks, given.threads, how, sections)
         write(out, "RESULTS.md", text)
@@ -86,7 +95,7 @@ def main() -> None:
     sections: list[str] = []
     frameworks: dict[str, str] = {}
     if "calls" in given.parts and (names := chosen(WORKLOADS)):
-        results, frameworks = calls(names, rounds, given)
+        results, frameworks = calls(names, rounds, given, budget("calls", names))
         sections += ["![ratios](results.svg)", "", report.tally(results), ""]
         sections += ["## A call", "", *report.call_table(results), ""]
         title = "Our time over the best peer's (dynamic: over PyTorch's)"
@@ -95,16 +104,20 @@ def main() -> None:
     few = min(3, rounds)
     if "starts" in given.parts and (names := chosen(STARTS)):
         sections += ["## The first calls in a fresh process, and its memory beyond the import", ""]
-        sections += [*starts.start_section(names, few, given.threads, given.quick), ""]
+        time = budget("starts", names)
+        sections += [*starts.start_section(names, few, given.threads, given.quick, time), ""]
         if not given.only:
             sections += ["## Import", "", *starts.import_section()]
         keep_results()
     if "scaling" in given.parts:
         sweeps = [sweep for sweep in SWEEPS if chosen([sweep.title])]
-        found, frameworks = scaling.measure_sweeps(sweeps, few, given.threads, given.quick)
-        tables, drawing = scaling.sweep_sections(sweeps, found)
         names = chosen(scaling.THREADED)
-        tables += scaling.thread_section(names, few, max(2, given.threads), given.quick)
+        points = [sweep.name(size) for sweep in sweeps for size in sweep.sizes]
+        time = budget("scaling", [*points, *names, *names])
+        found, frameworks = scaling.measure_sweeps(sweeps, few, given.threads, given.quick, time)
+        tables, drawing = scaling.sweep_sections(sweeps, found)
+        threads = max(2, given.threads)
+        tables += scaling.thread_section(names, few, threads, given.quick, time)
         write(out, "scaling.svg", drawing)
         write(out, "SCALING.md", report.page("Scaling", frameworks, given.threads, how, tables))
 

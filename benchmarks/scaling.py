@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.budget import Budget
 from benchmarks.picture import LINES, Curve, panels, slope
 from benchmarks.race import race, versions, workers
 from benchmarks.report import duration, table
@@ -23,7 +24,7 @@ THREADED = (
 
 
 def measure_sweeps(
-    sweeps: Sequence[Sweep], rounds: int, threads: int, tiny: bool
+    sweeps: Sequence[Sweep], rounds: int, threads: int, tiny: bool, budget: Budget
 ) -> tuple[list[list[Curve]], dict[str, str]]:
     """The curves of each sweep, those of contenders that ran it; and the versions of these."""
     found = []
@@ -31,7 +32,7 @@ def measure_sweeps(
         for sweep in sweeps:
             best = {}
             for size in sweep.sizes:
-                best[size] = race(racing, sweep.name(size), rounds, tiny).best
+                best[size] = race(racing, sweep.name(size), rounds, tiny, budget).best
             curves = [
                 Curve(name, {size: times[name] for size, times in best.items() if name in times})
                 for name in LINES
@@ -60,12 +61,15 @@ def sweep_sections(sweeps: Sequence[Sweep], found: list[list[Curve]]) -> tuple[l
     return parts, panels("Time of a step, log-log", drawings)
 
 
-def thread_section(names: Sequence[str], rounds: int, threads: int, tiny: bool) -> list[str]:
+def thread_section(
+    names: Sequence[str], rounds: int, threads: int, tiny: bool, budget: Budget
+) -> list[str]:
     """How much quicker so many threads are than one."""
     best: dict[int, dict[str, dict[str, float]]] = {}
     for count in (1, threads):
         with workers(count, LINES) as racing:
-            best[count] = {name: race(racing, name, rounds, tiny).best for name in names}
+            times = {name: race(racing, name, rounds, tiny, budget) for name in names}
+            best[count] = {name: found.best for name, found in times.items()}
     rows = []
     for name in names:
         alone, together = best[1][name], best[threads][name]

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 
+from benchmarks.budget import Budget
 from benchmarks.contenders import (
     CONTENDERS,
     ROOT,
@@ -28,7 +30,9 @@ IMPORT_GOAL = 0.15  # seconds beyond NumPy's
 IMPORTS = 7
 
 
-def start(name: str, threads: int, workload: str, tiny: bool, folder: str) -> dict | None:
+def start(
+    name: str, threads: int, workload: str, tiny: bool, folder: str, limit: float
+) -> dict | None:
     """What ``start.py`` measures, with compiled code kept in ``folder``; None if it fails."""
     kept = dict.fromkeys(CACHES, folder) | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     try:
@@ -38,27 +42,35 @@ def start(name: str, threads: int, workload: str, tiny: bool, folder: str) -> di
             text=True,
             cwd=ROOT,
             env=environment(threads) | kept,
-            timeout=LIMIT_SECONDS,
+            timeout=limit,
         )
     except subprocess.TimeoutExpired:
         return None
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
 
 
-def start_section(names: Sequence[str], rounds: int, threads: int, tiny: bool) -> list[str]:
+def start_section(
+    names: Sequence[str], rounds: int, threads: int, tiny: bool, budget: Budget
+) -> list[str]:
     """The table of first calls and of memory."""
     rows = []
     for workload in names:
         goals = STARTS[workload]
         bytes_of_pytorch = None
-        for name in sorted(present(), key=lambda n: n != "PyTorch"):  # what memory is compared with
+        order = sorted(present(), key=lambda n: n != "PyTorch")  # what memory is compared with
+        share = budget.share / len(order)
+        for name in order:
             colds, warms = [], []
+            end = time.perf_counter() + share
             for number in range(1 if name in SLOW_STARTERS else rounds):
-                show(f"start: {workload:<40}round {number + 1}  {name}")
+                show(f"start: {workload:<40}{budget}, round {number + 1}  {name}")
+                limit = min(LIMIT_SECONDS, budget.limit)
                 with tempfile.TemporaryDirectory() as folder:
-                    colds.append(start(name, threads, workload, tiny, folder))
+                    colds.append(start(name, threads, workload, tiny, folder, limit))
                     if name in KEEPERS and colds[-1]:
-                        warms.append(start(name, threads, workload, tiny, folder))
+                        warms.append(start(name, threads, workload, tiny, folder, limit))
+                if time.perf_counter() > end:
+                    break
             ours = name == "Rushlight compiled"
             memory = goals.memory if CONTENDERS[name].ours else None
             cold = goals.cold if ours else None
@@ -71,7 +83,8 @@ def start_section(names: Sequence[str], rounds: int, threads: int, tiny: bool) -
                 if label == "PyTorch":
                     bytes_of_pytorch = best["bytes"]
                 rows.append(start_row(workload, label, best, goal, bytes_of_pytorch, memory))
-        show(f"start: {workload}\n")
+        budget.done += 1
+        show(f"start: {workload:<40}({budget})\n")
     heads = ["workload", "", "first call", "second", "ordinary", "first beyond ordinary", "memory"]
     return table([*heads, "memory to PyTorch"], rows)
 

@@ -2,8 +2,9 @@
 
 python -m benchmarks.worker "PyTorch channels-last" 2
 
-A line is JSON: the name of a workload, and whether a tiny one will do; null gives back the memory.
-The answer is the seconds of a call, null if this contender has no such workload, or an error.
+A line is JSON: "prepare" or "time", the name of a workload, and whether a tiny one will do; null
+gives back the memory. The answer is whether this contender has such a workload, the seconds of a
+call, or an error.
 """
 
 from __future__ import annotations
@@ -32,21 +33,27 @@ def duration(step: Callable[[], Any], count: int = 1) -> float:
     return time.perf_counter() - start
 
 
-def calls_per_run(step: Callable[[], Any]) -> int:
-    """How many calls fill a run; also the warm-up."""
+def warm_up(step: Callable[[], Any]) -> None:
     duration(step)  # compiles
     for _ in range(2):  # what an optimizer begins with, and what is compiled for that
         if duration(step) > LONG_SECONDS:
-            return 1
+            break
+
+
+def calls_per_run(step: Callable[[], Any]) -> int:
+    """How many calls fill a run."""
     count = 1
     while (elapsed := duration(step, count)) < RUN_SECONDS:
         count *= 4
     return max(1, round(count * RUN_SECONDS / elapsed))
 
 
-def best_time(step: Callable[[], Any], count: int) -> float:
+def best_time(step: Callable[[], Any]) -> float:
     """Seconds a call: the best of several short runs, since others share the cores."""
-    best, began = float("inf"), time.perf_counter()
+    best, began = duration(step), time.perf_counter()
+    if best > LONG_SECONDS:
+        return best
+    count = calls_per_run(step)
     for _ in range(RUNS):
         best = min(best, duration(step, count) / count)
         if time.perf_counter() - began > LONG_SECONDS:
@@ -60,33 +67,33 @@ def main() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         version, make = open_contender(name, threads)
         print(json.dumps(version), file=answers, flush=True)
-        prepared: dict[tuple[str, bool], tuple[Callable[[], Any], int] | None] = {}
+        known: dict[tuple[str, bool], Callable[[], Any] | None] = {}
         for line in sys.stdin:
             wanted = json.loads(line)
-            key = wanted and tuple(wanted)
-            if key not in prepared:
-                prepared.clear()
-                gc.collect()
             answer: Any = None
             try:
                 if wanted:
-                    answer = timed(prepared, make, *key)
+                    answer = answered(known, make, *wanted)
+                else:
+                    known.clear()
+                    gc.collect()
             except Exception as error:  # what a contender cannot do is a note below the table
                 answer = {"error": f"{type(error).__name__}: {error}"[:300]}
             print(json.dumps(answer), file=answers, flush=True)
 
 
-def timed(prepared: dict, make: Callable[..., Any], name: str, tiny: bool) -> float | None:
-    """Seconds a call; a tiny workload is called once more than it is compiled."""
-    if (name, tiny) not in prepared:
-        step = make(name, (WORKLOADS | POINTS)[name], tiny)
-        prepared[name, tiny] = step and (step, 1 if tiny else calls_per_run(step))
-        if step and tiny:
-            step()
-    if not (found := prepared[name, tiny]):
-        return None
-    step, count = found
-    return duration(step) if tiny else best_time(step, count)
+def answered(known: dict, make: Callable[..., Any], what: str, name: str, tiny: bool) -> Any:
+    """Whether there is a workload, which is then compiled; or the seconds of a call."""
+    if (name, tiny) not in known:
+        known.clear()
+        gc.collect()
+        step = known[name, tiny] = make(name, (WORKLOADS | POINTS)[name], tiny)
+        if step:
+            warm_up(step)
+    step = known[name, tiny]
+    if what == "prepare":
+        return step is not None
+    return duration(step) if tiny else best_time(step)
 
 
 if __name__ == "__main__":

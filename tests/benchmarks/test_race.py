@@ -17,13 +17,14 @@ class Scripted(Worker):
         super().__init__(name, threads=1)
         self.answers = answers
 
-    def ask(self, question: Any) -> Any:
+    def ask(self, question: Any, limit: float = 1.0) -> Any:
         if question is None:
             return None
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if question[0] == "prepare":
+            if isinstance(self.answers[0], Failure):
+                raise self.answers[0]
+            return self.answers[0] is not None
+        return self.answers.pop(0)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def test_the_best_of_all_rounds_counts() -> None:
 
 def test_a_failure_is_a_note_and_others_go_on() -> None:
     absent = Scripted("OpenVINO", [None])
-    failing = Scripted("JAX", [{"error": "ValueError: no"}])
+    failing = Scripted("JAX", [Failure("ValueError: no")])
     ended = Scripted("TensorFlow", [Failure("its process ended with code -9")])
     fine = Scripted("PyTorch", [1.0, 1.0])
     times = race.race([absent, failing, ended, fine], "softmax 1000×1000", rounds=2)
@@ -58,14 +59,20 @@ def test_long_workloads_have_one_round() -> None:
 
 def test_a_worker_times_tells_what_it_lacks_and_what_failed() -> None:
     with race.workers(1, ["Rushlight compiled"]) as (worker,):
-        seconds = worker.time("a + b on 4×4", tiny=True)
-        assert seconds is not None
-        assert 0 < seconds < 1
+        assert worker.prepare("a + b on 4×4", True, limit=60.0)
+        assert 0 < worker.time("a + b on 4×4", tiny=True) < 1
         assert worker.version
-        assert worker.time("tree-LSTM, 8 trees, training", tiny=True) is None
+        assert not worker.prepare("tree-LSTM, 8 trees, training", True, limit=60.0)
         with pytest.raises(Failure, match="KeyError"):
-            worker.time("no such workload", tiny=True)
+            worker.prepare("no such workload", True, limit=60.0)
         assert worker.process is not None
         worker.process.kill()
         worker.process.wait()
-        assert worker.time("a + b on 4×4", tiny=True) is not None
+        assert worker.time("a + b on 4×4", tiny=True) > 0
+
+
+def test_who_takes_too_long_is_stopped() -> None:
+    with race.workers(1, ["Rushlight compiled"]) as (worker,):
+        worker.start()
+        with pytest.raises(Failure, match="not ready in 0 s"):
+            worker.prepare("ResNet-50 batch 8, training", False, limit=0.1)

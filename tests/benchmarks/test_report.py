@@ -44,6 +44,8 @@ def test_a_missing_time_is_a_dash_and_its_reason_stands_below() -> None:
     row = lines[2]
     assert row.count("–") == 5
     assert "0.80 (≤ 0.7: **missed**) | 0.40 (≤ 0.5: met) |" in row
+    assert "- OpenVINO runs nothing: it was not chosen, or not installed" in lines
+    assert "- JAX runs the networks, and the programs that are written for it too" in lines
     assert lines[-1] == "- TensorFlow, two-layer net, training: `ValueError: a | b c`"
     assert report.tally({"two-layer net, training": TIMES}) == "1 of 2 goals are met."
 

@@ -1,0 +1,28 @@
+"""What is left of a budget goes to those who come later."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchmarks import budget
+from benchmarks.budget import Budget
+
+
+def test_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(budget.time, "perf_counter", lambda: now[0])
+    some = Budget(60.0, count=4)
+    assert (some.left, some.share, some.limit) == (60.0, 15.0, 45.0)
+    assert str(some) == "1 of 4, at most 1 min left"
+    now[0] += 6
+    some.done += 1
+    assert (some.left, some.share, some.limit) == (54.0, 18.0, 54.0)
+    now[0] += 100
+    assert (some.left, some.share, some.limit) == (0.0, 0.0, 0.0)
+
+
+def test_without_an_end() -> None:
+    assert Budget().share == math.inf
+    assert str(Budget()) == "1 of 1"

@@ -143,12 +143,21 @@ class Backward:
             else:
                 node = following
             following = None
-            plan = None if node.unusual or (targets is not None and node in targets) else node.plan
+            if node.unusual or targets is not None:
+                if is_watched(node) or (targets is not None and node in targets):
+                    heappush(waiting, (-node.sequence, node))
+                    return
+                if isinstance(node, Pick):
+                    self.fill_slot(node.edges[0], node.index, pending.pop(node))
+                    continue
+            plan = node.plan
             # Half types are computed in float32, which the ops see to.
-            if plan is None or not plan.arithmetic or node.array_dtype.itemsize == 2:
+            if not plan.arithmetic or node.array_dtype.itemsize == 2:
                 heappush(waiting, (-node.sequence, node))
                 return
             g, edges, y = pending.pop(node), node.edges, None
+            if node.parts is not None:
+                g = filled(g, node.parts)
             operands: Sequence[Any] = edges
             if plan.keeps:
                 saved, operands = node.saved, list(edges)
@@ -167,10 +176,12 @@ class Backward:
                         raise modified(node, y, written, expected)
                 if not keep_graph:
                     node.saved, node.outputs = FREED, None
+            elif plan.lacks:
+                operands = [s if e is None else e for e, s in zip(edges, node.saved, strict=True)]
             attrs = node.attrs
             for i, rule in plan.steps:
                 e = edges[i]
-                if passing is not None and e not in passing:
+                if passing is not None and plan.whole is None and e not in passing:
                     continue
                 before = pending.get(e)
                 if before is not None and plan.rowwise and collects(node, i, g, operands):
@@ -181,7 +192,9 @@ class Backward:
                     r = rule(g, y, operands[0], operands[1])
                 else:
                     r = rule(g, y, *operands)
-                if isinstance(e, Node):
+                if type(r) is tuple:
+                    self.deliver(node, g, [*enumerate(r)])
+                elif isinstance(e, Node):
                     if r.shape != e.shape or r.dtype is not e.array_dtype:
                         r = fit_array(r, e.shape, e.array_dtype, node)
                     if before is not None:
@@ -475,6 +488,18 @@ def is_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return False
     tail = target[len(target) - len(shape) :]
     return all([a in (1, b) for a, b in zip(shape, tail, strict=True)])
+
+
+def is_watched(node: Node) -> bool:
+    """Whether somebody wants to see the gradients at a node."""
+    hooks = node.tensor_hooks or node.pre_hooks or node.post_hooks
+    return bool(hooks) or node.retained is not None
+
+
+def filled(g: Sequence[Any], parts: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """The gradients of several results: zeros for those that were not used."""
+    pairs = zip(g, parts, strict=True)
+    return tuple([np.zeros(p.shape, p.array_dtype) if x is None else x for x, p in pairs])
 
 
 def zeros(spec: Spec) -> Tensor:

@@ -191,6 +191,7 @@ class Plan:
         "keep_output",
         "keeps",
         "kept",
+        "lacks",
         "op",
         "pair",
         "rowwise",
@@ -206,6 +207,7 @@ class Plan:
         pairs = op.rowwise.items() if op.arithmetic else ()
         self.rowwise = {op.operands.index(a): op.operands.index(b) for a, b in pairs}
         self.whole = op.vjp
+        self.lacks = self.whole is not None and not all(needed)  # edges, and needs their shapes
         self.rules: tuple[tuple[int, Callable], ...] = ()
         if self.whole is None:
             self.rules = tuple(

@@ -25,7 +25,7 @@ from rushlight.ops.base import (
 from rushlight.ops.elements import among, kind_of, replaced
 from rushlight.ops.grids import several
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import INSERT, WRONG
+from rushlight.ops.views import INSERT, WRONG, parts
 from rushlight.tensor import Tensor, new
 
 
@@ -117,6 +117,7 @@ class Cat(Join):
     """
 
     aliases = ("concat", "concatenate")
+    arithmetic = True
     samples = [
         S([T(2, 3), T(1, 3)]),
         S([T(2, 3), T(2, 0), T(2, 1)], dim=-1),
@@ -167,7 +168,10 @@ class Cat(Join):
         return given, {"dim": d, "kind": kind}
 
     def vjp(self, g, _y, *_tensors, dim, kind):
-        return g.split_with_sizes([t.shape[dim] for t in _tensors], dim)
+        lengths = [t.shape[dim] for t in _tensors]
+        if isinstance(g, np.ndarray):
+            return tuple(parts(g, lengths, dim % g.ndim))
+        return g.split_with_sizes(lengths, dim)
 
 
 def mismatch(first: tuple[int, ...], shape: tuple[int, ...], d: int, i: int) -> RuntimeError:

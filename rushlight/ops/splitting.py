@@ -15,7 +15,7 @@ from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
 from rushlight.ops.elements import replaced, woven
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import part_of
-from rushlight.ops.views import ALL, along, looked_at, view_node
+from rushlight.ops.views import ALL, looked_at, view_node
 from rushlight.tensor import LEAF, VIEW, Tensor, install, new
 
 
@@ -46,11 +46,11 @@ class Pieces(Op, abstract=True):
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
         (x,) = operands
-        recording, single, shared = local.state.grad, self.single, counter(x)
+        state, single, shared = local.state, self.single, counter(x)
+        recording, trace = state.grad, state.trace
         own = x._base is None or x._history is LEAF
         base, chain = (x, None) if own else (x._base, x._view)
         views = []
-        trace = local.state.trace
         for array, where in self.pieces(looked_at(x), **attrs):
             if trace is not None:
                 array = trace.view(single, x, array, where)
@@ -87,6 +87,7 @@ class SplitWithSizes(Pieces):
     """
 
     aliases = ("unsafe_split_with_sizes",)
+    arithmetic = True
     single = part_of
     samples = [S(T(5, 2), [2, 3]), S(T(2, 5), [0, 4, 1], 1), S(T(3), [3], -1), S(T(0, 2), [0, 0])]
     errors = [
@@ -114,11 +115,11 @@ class SplitWithSizes(Pieces):
         return (x,), {"lengths": lengths, "dim": d}
 
     def pieces(self, x, *, lengths, dim):
-        start = 0
+        before, start = (ALL,) * dim, 0
         for n in lengths:
             end = start + n
             where = {"dim": dim, "start": start, "end": end, "step": 1}
-            yield x[along(dim, slice(start, end))], where
+            yield x[(*before, slice(start, end))], where
             start = end
 
     def at(self, b, i, x, *, lengths, dim):
@@ -126,7 +127,9 @@ class SplitWithSizes(Pieces):
         return tuple([x[replaced(i, (dim,), (i[dim] + start,))] for start in starts])
 
     def vjp(self, g, _y, _x, *, lengths, dim):
-        return g if isinstance(g, Tensor) else ops.cat(g, dim)
+        if not isinstance(g, tuple):
+            return g
+        return np.concatenate(g, dim) if isinstance(g[0], np.ndarray) else ops.cat(g, dim)
 
 
 splitter = registry["split_with_sizes"]

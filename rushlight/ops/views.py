@@ -117,6 +117,12 @@ def along(dim: int, part: Any) -> tuple[Any, ...]:
     return (*[ALL] * dim, part)
 
 
+def parts(x: ndarray, lengths: Sequence[int], dim: int) -> list[ndarray]:
+    """Consecutive parts of an array along a dimension."""
+    before, end = (ALL,) * dim, 0
+    return [x[(*before, slice(end, end := end + n))] for n in lengths]
+
+
 def as_shape(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:
     """The ints of ``f(2, 3)``, ``f((2, 3))`` and ``f([2, 3])`` alike."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):

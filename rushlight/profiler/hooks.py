@@ -162,8 +162,9 @@ def watch_rule(rule: Watch, plan: Plan, source: Source | None) -> Watch:
             notes.finish(event)
         if isinstance(g, np.ndarray):
             of_rule(event, rule, plan, (g, y, *operands), attrs)
-            event.results = (described(np.asarray(r)),)
-            event.allocated = event.results[0].nbytes * (r.base is None and r is not g)
+            made = [np.asarray(x) for x in (r if isinstance(r, tuple) else (r,))]
+            event.results = tuple([described(x) for x in made])
+            event.allocated = sum([x.nbytes for x in made if x.base is None and x is not g])
         return r
 
     return call

@@ -152,7 +152,7 @@ def emitted(
     try:
         args = [b.load(f"x{i}", SHORT[WIDE.get(n, n)], ()) for i, n in enumerate(names)]
         value = rule(b, *args, **dict(attrs))
-    except (AttributeError, KeyError, TypeError, ValueError, NotImplementedError):
+    except (AttributeError, LookupError, TypeError, ValueError, NotImplementedError):
         return None
     return sum([cost(v) for v in computed([value], set())])
 

@@ -32,17 +32,19 @@ Turn = Callable[[list[str]], list[str]]
 class Function(Memory):
     """The text of one kernel."""
 
-    def __init__(self, kernel: Kernel, vector_bytes: int, half: bool = True) -> None:
+    def __init__(
+        self, kernel: Kernel, vector_bytes: int, half: bool = True, grain: int = 1
+    ) -> None:
         masks = vector_bytes >= 32 and maskable(kernel)
         super().__init__(kernel, lanes_of(kernel, vector_bytes), masks)
-        self.half = half
+        self.half, self.grain = half, 1 if of_any_size(kernel) else grain
 
     def text(self, name: str) -> str:
         rows = self.kernel.rows
         inner = self.along if self.along in rows else None
         outer = [loop for loop in rows if loop is not inner]
         if inner is not None and not outer:
-            self.vector_loop(inner, "%begin", "%end", [], self.row)
+            self.vector_loop(inner, "%begin", "%end", [], self.row, self.grain)
         else:
             self.each("%begin", "%end", 1, [], functools.partial(self.outer_rows, outer, inner))
         head = f"define void @{name}(ptr %buffers, i64 %begin, i64 %end) {{"
@@ -59,7 +61,7 @@ class Function(Memory):
             self.enter(outer[0], row)
         if inner is None:
             return self.row([])
-        return self.vector_loop(inner, *self.range(inner), [], self.row)
+        return self.vector_loop(inner, *self.range(inner), [], self.row, self.grain_of(inner))
 
     def row(self, _: list[str]) -> list[str]:
         for stage in self.kernel.stages:
@@ -75,13 +77,22 @@ class Function(Memory):
         end = self.let(f"add i64 {begin}, {window.chunk}")
         return begin, self.least(end, loop.size)
 
+    def grain_of(self, loop: Loop) -> int:
+        """What divides all places where a loop may begin and end."""
+        window = self.kernel.window
+        windowed = window is not None and window.loop is loop
+        return math.gcd(window.chunk, loop.size) if window and windowed else loop.size
+
     def least(self, a: str, b: Number) -> str:
         return self.let(f"select i1 {self.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
     def vector_loop(
-        self, loop: Loop, begin: Number, end: Number, carried: Carried, body: Turn
+        self, loop: Loop, begin: Number, end: Number, carried: Carried, body: Turn, grain: int
     ) -> list[str]:
-        """A loop that takes ``full`` elements a turn; the rest with a mask, or one by one."""
+        """A loop that takes ``full`` elements a turn; the rest with a mask, or one by one.
+
+        There is no rest if ``full`` divides the ``grain``, which divides ``begin`` and ``end``.
+        """
         full = self.full
 
         def turn(lanes: int, rest: bool, index: str, values: list[str]) -> list[str]:
@@ -95,6 +106,8 @@ class Function(Memory):
 
         if isinstance(begin, int) and isinstance(end, int):
             middle: Number = end - (end - begin) % full
+        elif grain % full == 0:
+            middle = end
         else:
             whole = self.let(f"and i64 {self.let(f'sub i64 {end}, {begin}')}, {-full}")
             middle = self.let(f"add i64 {begin}, {whole}")
@@ -162,7 +175,7 @@ class Function(Memory):
 
         def innermost(begin: Number, end: Number, carried: Carried) -> list[str]:
             if loop is self.along:
-                return self.vector_loop(loop, begin, end, carried, body)
+                return self.vector_loop(loop, begin, end, carried, body, self.grain_of(loop))
             return self.each(begin, end, 1, carried, entered)
 
         def entered(index: str, values: list[str]) -> list[str]:
@@ -296,14 +309,19 @@ def lanes_of(kernel: Kernel, vector_bytes: int) -> int:
     lanes = vector_bytes // max([width(kind) for kind in kinds])
     weight = sum([20 if v.op in EXPANSIONS else 1 for v in values])
     unroll = 4 if weight <= 25 else 2 if weight <= 120 else 1
-    if kernel.rows == (kernel.vector,) and not any([stage.loops for stage in kernel.stages]):
-        return lanes * unroll  # whatever the size: kernels of different sizes are one
+    if of_any_size(kernel):
+        return lanes * unroll
     size = kernel.vector.size if kernel.window is None else kernel.window.chunk
     while unroll > 1 and size % (lanes * unroll) and size < 8 * lanes * unroll:
         unroll //= 2
     while lanes > 2 and lanes // 2 >= size:
         lanes //= 2
     return lanes * unroll
+
+
+def of_any_size(kernel: Kernel) -> bool:
+    """Whether only the caller knows how many elements there are: one function for all sizes."""
+    return kernel.rows == (kernel.vector,) and not any([stage.loops for stage in kernel.stages])
 
 
 def maskable(kernel: Kernel) -> bool:
@@ -326,7 +344,9 @@ ret void
 }"""
 
 
-def function(name: str, kernel: Kernel, vector_bytes: int, half: bool = True) -> str:
+def function(
+    name: str, kernel: Kernel, vector_bytes: int, half: bool = True, grain: int = 1
+) -> str:
     """The text of a kernel as the function ``name``, with what it calls before it.
 
     Args:
@@ -334,8 +354,9 @@ def function(name: str, kernel: Kernel, vector_bytes: int, half: bool = True) ->
         kernel: what it computes.
         vector_bytes: the width of the processor's registers.
         half: whether the processor converts 16-bit floats.
+        grain: what divides every ``begin`` and ``end`` that it is called with.
     """
-    body = Function(kernel, vector_bytes, half)
+    body = Function(kernel, vector_bytes, half, grain)
     text = body.text(name)
     return "\n\n".join([*sorted(body.declared.values()), *body.functions.values(), text])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,6 +34,7 @@ from rushlight.runtime.arena import plan as plan_memory
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
+from rushlight.runtime.workshop import Workshop
 from rushlight.settings import get_num_threads
 
 Memory = tuple[int, str]  # of a step, by a name
@@ -43,9 +45,9 @@ ENOUGH = 4  # parts of a product for which threads need no finer ones
 KEPT = 8  # steps after which an operand is rather packed again than kept
 
 
-def build(graph: Graph, plan: Plan, machine: Target) -> Program:
-    """The program of a fused graph for a processor."""
-    return Assembly(graph, plan, machine).program
+def build(graph: Graph, plan: Plan, machine: Target, workshop: Workshop | None = None) -> Program:
+    """The program of a fused graph for a processor; a workshop compiles it meanwhile."""
+    return Assembly(graph, plan, machine, workshop).program
 
 
 def links_of(graph: Graph, plan: Plan, machine: Target) -> dict[int, list[int]]:
@@ -64,8 +66,10 @@ def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int]
 class Assembly:
     """Gives every value a slot and every step its place."""
 
-    def __init__(self, graph: Graph, plan: Plan, machine: Target) -> None:
-        self.graph, self.plan, self.machine = graph, plan, machine
+    def __init__(
+        self, graph: Graph, plan: Plan, machine: Target, workshop: Workshop | None = None
+    ) -> None:
+        self.graph, self.plan, self.machine, self.workshop = graph, plan, machine, workshop
         self.program = Program()
         self.slot_of: dict[Node, int] = {}
         self.aliases = {s.node for s in plan.steps if isinstance(s, Call) and s.alias}
@@ -268,6 +272,8 @@ class Assembly:
                 works = works_of(step.node, places, registers())
                 if works is not None:
                     self.works[number] = works
+                    if self.workshop is not None:
+                        self.workshop.share([work.name for work in works.list])
                     self.chain(number, step.node, places)
 
     def recurrence(self, number: int, node: Node) -> None:
@@ -432,8 +438,9 @@ class Assembly:
         pairs = []
         for number in links:
             (kernel,) = self.loops(number)
-            functions.append(self.pointer(self.text_of(kernel), False))
-            pairs.append((2 + len(links) + len(buffers), kernel.count // rows.total))
+            per_row = kernel.count // rows.total
+            functions.append(self.pointer(self.text_of(kernel, per_row), False))
+            pairs.append((2 + len(links) + len(buffers), per_row))
             buffers += [self.buffer(b, {}) for b in (*kernel.inputs, *kernel.outputs)]
         used = (self.table(chains.chain_table(rows, pairs)), *functions, *buffers)
         step = KernelStep(chains.NAME, used, work.parts, work.chunk, origin, 0, True)
@@ -466,18 +473,24 @@ class Assembly:
                 buffer, work = filled
                 self.share(work, {"y": self.buffer(buffer, parts)}, origin, number)
                 continue
-            name = self.text_of(kernel)
+            name = self.text_of(kernel, math.gcd(kernel.count, kernel.chunk))
             slots = [self.buffer(b, parts) for b in (*kernel.inputs, *kernel.outputs)]
             made = KernelStep(name, tuple(slots), kernel.count, kernel.chunk, origin, number)
             self.program.steps.append(made)
 
-    def text_of(self, kernel: Kernel) -> str:
-        """The name of a kernel's function, whose text is in the program."""
-        text = function("NAME", kernel, self.machine.vector_bytes, self.machine.has_f16c)
+    def text_of(self, kernel: Kernel, grain: int = 1) -> str:
+        """The name of a kernel's function, whose text is in the program.
+
+        It is called for parts whose bounds are multiples of ``grain``.
+        """
+        machine = self.machine
+        text = function("NAME", kernel, machine.vector_bytes, machine.has_f16c, grain)
         name = self.known.get(text)
         if name is None:
             name = self.known[text] = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
             self.program.kernels[name] = text.replace("@NAME(", f"@{name}(")
+            if self.workshop is not None:
+                self.workshop.kernel(name, self.program.kernels[name])
         return name
 
     def buffer(self, buffer: Any, parts: dict[Any, int]) -> int:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from rushlight.runtime.host import llvm_version, target
-from rushlight.runtime.jit import compile_ir
+from rushlight.runtime.jit import CODEGEN, compile_ir
 from rushlight.runtime.store import Cache, digest, folder
 from rushlight.version import __version__
 
@@ -42,17 +42,17 @@ def fingerprint() -> str:
     return digest(sorted(files))
 
 
-def lazy_code(make: Callable[[], str], *parts: object) -> bytes:
+def lazy_code(make: Callable[[], str], *parts: object, codegen: int = CODEGEN) -> bytes:
     """:func:`object_code` of a text that takes long to write, found by what it is made of."""
     cache, key = Cache(folder()), key_of("lazy code", fingerprint(), *parts)
     code = cache.get(key)
     if code is None:
-        code = compile_ir(make())
+        code = compile_ir(make(), codegen)
         cache.put(key, code)
     return code
 
 
-def object_code(text: str, optimize: int = 0) -> bytes:
+def object_code(text: str, codegen: int = CODEGEN) -> bytes:
     """:func:`compile_ir`, or what it gave when it was last asked.
 
     >>> from rushlight.runtime.cache import object_code
@@ -60,9 +60,9 @@ def object_code(text: str, optimize: int = 0) -> bytes:
     >>> object_code(module) == object_code(module)
     True
     """
-    cache, key = Cache(folder()), key_of("object code", text, optimize)
+    cache, key = Cache(folder()), key_of("object code", text, codegen)
     code = cache.get(key)
     if code is None:
-        code = compile_ir(text, optimize)
+        code = compile_ir(text, codegen)
         cache.put(key, code)
     return code

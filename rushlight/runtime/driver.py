@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.runtime.cache import object_code
-from rushlight.runtime.jit import Library, load
+from rushlight.runtime.jit import PLAIN, Library, load
 from rushlight.runtime.threads import symbols
 
 STEP = 6  # words of a native step: function, table of buffers, count, chunk, chunks, bytes
@@ -146,7 +146,7 @@ class Driver:
     __slots__ = ("call", "library", "place", "run")
 
     def __init__(self) -> None:
-        self.library: Library = load([object_code(DRIVER, optimize=1)], symbols())
+        self.library: Library = load([object_code(DRIVER, PLAIN)], symbols())
         word, size, arrays = ctypes.c_void_p, ctypes.c_int64, ctypes.py_object
         self.call = self.function("rl_call", size, word, arrays, word)
         self.run = self.function("rl_run", size, word, size, word, word)

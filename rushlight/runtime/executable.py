@@ -23,13 +23,15 @@ from rushlight.passes.order import Plan
 from rushlight.runtime import files, natives
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.assembly import build, errors_of
-from rushlight.runtime.cache import Cache, folder, object_code
+from rushlight.runtime.cache import Cache, folder
 from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.host import put_aside
+from rushlight.runtime.jit import Library as Loaded
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import CallStep, KernelStep, Step
 from rushlight.runtime.threads import pool
 from rushlight.runtime.verify import verify
+from rushlight.runtime.workshop import Workshop
 
 empty = np.empty
 WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
@@ -70,26 +72,31 @@ class Executable:
 
     def bind(self, code: bytes) -> None:
         """Loads the object code, and finds all kernels in it."""
-        self.library = load([code]) if code else None
+        self.libraries: dict[str, Loaded] = {}  # by the names of kernels
+        place = 0
+        for names, size in self.program.modules:
+            self.libraries |= dict.fromkeys(names, load([code[place : place + size]]))
+            place += size
         self.idle = [Binding(self)]
 
     def function(self, name: str, shared: bool) -> int:
         """Where a native function is: one of the program, or one that all programs share."""
         if shared:
             return natives.address(name)
-        assert self.library is not None
-        return self.library.address(name)
+        return self.libraries[name].address(name)
 
     def compile(self) -> bytes:
         """Makes the program; the result is its object code."""
         graph, plan = self.lowered
         begin = time.perf_counter()
-        self.program = build(graph, plan, target())
-        verify(self.program, natives.registers())
-        lowered = time.perf_counter()
-        code = object_code(self.program.text) if self.program.kernels else b""
+        with Workshop() as workshop:
+            self.program = build(graph, plan, target(), workshop)
+            verify(self.program, natives.registers())
+            lowered = time.perf_counter()
+            modules = workshop.codes(self.program)
+        self.program.modules = [(names, len(code)) for names, code in modules]
         self.seconds |= {"loops": lowered - begin, "LLVM": time.perf_counter() - lowered}
-        return code
+        return b"".join([code for _, code in modules])
 
     def kernel_text(self, name: str) -> str:
         """The LLVM assembly of a kernel."""

@@ -38,6 +38,7 @@ def encode(program: Program, code: bytes) -> bytes:
         "steps": [describe(step) for step in program.steps],
         "constants": [[a.shape, NAMES[a.dtype]] for a in program.constants],
         "functions": program.functions,
+        "modules": program.modules,
         "arena": program.arena,
     }
     text = json.dumps(description).encode()
@@ -60,8 +61,9 @@ def decode(data: bytes) -> tuple[Program, bytes]:
         constants.append(array.reshape(shape).copy())  # which is aligned
         place += array.nbytes
     functions = [(name, shared) for name, shared in description["functions"]]
+    modules = [(names, size) for names, size in description["modules"]]
     arena = description["arena"]
-    return Program(slots, steps, {}, constants, functions, arena), data[place:]
+    return Program(slots, steps, {}, constants, functions, modules, arena), data[place:]
 
 
 def describe(step: Any) -> list[Any]:

@@ -16,6 +16,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rushlight.config import config
 from rushlight.runtime.objects import libc
 from rushlight.runtime.store import Cache, digest, folder
@@ -42,17 +44,23 @@ def put_aside() -> None:
     """
     if sys.platform != "linux" or "llvmlite" not in sys.modules:
         return
-    place = None
-    with contextlib.suppress(OSError), open("/proc/self/smaps") as file:
-        for line in file:
-            if line.startswith("Anonymous:") and place is not None:
-                if line.split()[1] == "0":
-                    libc().madvise(*place, mmap.MADV_DONTNEED)
-                place = None
-            elif "libllvmlite" in line:
-                addresses, rights, *_ = line.split()
-                begin, end = [int(address, 16) for address in addresses.split("-")]
-                place = None if "w" in rights else (begin, end - begin)
+    page = mmap.PAGESIZE
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/maps") as maps,
+        open("/proc/self/pagemap", "rb", buffering=0) as states,
+    ):
+        for addresses, rights, *_ in [line.split() for line in maps if "libllvmlite" in line]:
+            begin, end = [int(address, 16) for address in addresses.split("-")]
+            states.seek(begin // page * 8)
+            words = np.frombuffer(states.read((end - begin) // page * 8), np.uint64)
+            if "w" not in rights and not any_written(words):
+                libc().madvise(begin, end - begin, mmap.MADV_DONTNEED)
+
+
+def any_written(words: np.ndarray) -> bool:
+    """Whether a page is not that of its file any more, by what Linux says about each of them."""
+    return bool(np.any((words >> 62 != 0) & (words >> 61 & 1 == 0)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import re
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -15,31 +17,71 @@ from rushlight.runtime.host import Target, llvm, target
 __all__ = ["Library", "Target", "compile_ir", "llvm", "load", "target"]
 
 CODEGEN = 2  # level of LLVM's code generator
+PLAIN = 0  # its level for functions that only call others: compiled in a tenth of the time
+
+
+class Machines(threading.local):
+    """LLVM's code generators, by their levels; those of a thread are its own."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Any] = {}
+
+    def get(self, codegen: int) -> Any:
+        """The code generator of a level for this machine."""
+        found = self.known.get(codegen)
+        if found is None:
+            host = target()
+            found = self.known[codegen] = (
+                llvm()
+                .Target.from_triple(host.triple)
+                .create_target_machine(
+                    cpu=host.cpu,
+                    features=",".join(host.features),
+                    opt=codegen,
+                    reloc="pic",
+                    codemodel="small",
+                )
+            )
+        return found
+
+
+machines = Machines()
 
 
 @functools.cache
-def _machine(codegen: int) -> Any:
-    """LLVM's code generator for this machine at one of its levels."""
-    host = target()
-    return (
-        llvm()
-        .Target.from_triple(host.triple)
-        .create_target_machine(
-            cpu=host.cpu,
-            features=",".join(host.features),
-            opt=codegen,
-            reloc="pic",
-            codemodel="small",
-        )
-    )
+def emitter() -> Any:
+    """LLVM's code generation as llvmlite calls it, but without the lock that is around that.
+
+    It needs none: modules, contexts and code generators of ours are seen by one thread alone.
+    """
+    library = llvm().ffi.lib
+    known = library.LLVMPY_TargetMachineEmitToMemory
+    own = ctypes.CDLL(library._name).LLVMPY_TargetMachineEmitToMemory
+    own.argtypes, own.restype = known.argtypes, known.restype
+    return own
 
 
-def compile_ir(text: str, optimize: int = 0, codegen: int = CODEGEN) -> bytes:
-    """The object code of a module in LLVM assembly.
+def emit(module: Any, codegen: int) -> bytes:
+    """The object code of a module that LLVM has read."""
+    ffi = llvm().ffi
+    with ffi.OutputString() as error:
+        buffer = emitter()(machines.get(codegen), module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        size = ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def compile_ir(text: str, codegen: int = CODEGEN) -> bytes:
+    """The object code of a module in LLVM assembly; threads may compile side by side.
+
+    Vectors are written down as such, so that LLVM's optimiser has nothing to do and does not run.
 
     Args:
         text: the module.
-        optimize: the level of LLVM's optimisation pipeline; 0 runs none of it.
         codegen: the level of instruction selection and register allocation.
 
     >>> from rushlight.runtime.jit import compile_ir
@@ -52,13 +94,7 @@ def compile_ir(text: str, optimize: int = 0, codegen: int = CODEGEN) -> bytes:
         module.verify()
     except RuntimeError as error:
         raise RuntimeError(f"LLVM refuses {_contents(text)}: {error}") from None
-    machine = _machine(codegen)
-    if optimize:
-        tuning = binding.create_pipeline_tuning_options(speed_level=optimize)
-        builder = binding.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(module)
-    return code
+    return emit(module, codegen)
 
 
 def _contents(text: str) -> str:
@@ -145,5 +181,5 @@ _numbers = itertools.count()
 @functools.cache
 def _linker() -> Any:
     return llvm().create_lljit_compiler(
-        _machine(CODEGEN), use_jit_link=sys.platform != "win32", suppress_errors=True
+        machines.get(CODEGEN), use_jit_link=sys.platform != "win32", suppress_errors=True
     )

@@ -83,7 +83,7 @@ def clock() -> tuple[Any, float, Any]:
         now, unit = WINDOWS, time.get_clock_info("perf_counter").resolution
     else:
         now, unit = POSIX.format(clock=time.CLOCK_MONOTONIC), 1e-9
-    code = object_code(now + CLOCK.replace("WORDS", str(STEP)), optimize=1)
+    code = object_code(now + CLOCK.replace("WORDS", str(STEP)))
     library = load([code], {"rl_run": driver().library.address("rl_run")})
     word = ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, word, ctypes.c_int64, word, word, word)

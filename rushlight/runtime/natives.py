@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import threading
-
+from rushlight.codegen import chains, nest, recurrent
 from rushlight.codegen.llvm import module
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.shared import text_of
 from rushlight.runtime.cache import lazy_code
-from rushlight.runtime.jit import Library, load, target
+from rushlight.runtime.jit import CODEGEN, PLAIN, Library, load, target
+
+CALLERS = (chains.NAME, nest.NAME, recurrent.NAME)  # functions that leave all work to others
 
 
 def registers() -> Registers:
@@ -20,10 +20,11 @@ def registers() -> Registers:
     )
 
 
-@functools.cache
 def library(name: str, available: Registers) -> Library:
     """The compiled function of that name, alone in its library."""
-    return load([lazy_code(lambda: module([text_of(name, available)]), name, available)])
+    codegen = PLAIN if name in CALLERS else CODEGEN
+    code = lazy_code(lambda: module([text_of(name, available)]), name, available, codegen=codegen)
+    return load([code])
 
 
 def address(name: str) -> int:
@@ -33,8 +34,12 @@ def address(name: str) -> int:
     >>> natives.address("fill_u8") == natives.address("fill_u8")
     True
     """
-    with _lock:  # of two libraries made at once, one would be freed while its code is in use
-        return library(name, registers()).address(name)
+    key = name, registers()
+    found = _known.get(key)
+    if found is None:
+        # Of two that threads make at once, the first is kept, and nobody has seen the other one.
+        found = _known.setdefault(key, library(*key))
+    return found.address(name)
 
 
-_lock = threading.Lock()
+_known: dict[tuple[str, Registers], Library] = {}

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.codegen.llvm import module
-
 
 class Slot(NamedTuple):
     """A piece of memory: ``where`` is input, captured, output, constant, arena or function."""
@@ -75,6 +73,7 @@ class Program:
     """Steps and slots; ``kernels`` are texts by name.
 
     ``functions`` are those that chains call: their names, and whether all programs share them.
+    ``modules`` are the parts of the object code: the kernels of each, and its bytes.
     """
 
     slots: list[Slot] = field(default_factory=list)
@@ -82,9 +81,5 @@ class Program:
     kernels: dict[str, str] = field(default_factory=dict)
     constants: list[np.ndarray] = field(default_factory=list)
     functions: list[tuple[str, bool]] = field(default_factory=list)
+    modules: list[tuple[list[str], int]] = field(default_factory=list)
     arena: int = 0
-
-    @property
-    def text(self) -> str:
-        """The module of all kernels."""
-        return module(self.kernels.values())

@@ -26,7 +26,7 @@ import numpy as np
 
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.cache import object_code
-from rushlight.runtime.jit import load, target
+from rushlight.runtime.jit import PLAIN, load, target
 from rushlight.settings import get_num_threads
 
 PATIENCE = 50e-6  # seconds for which a worker waits after a program before it sleeps
@@ -295,7 +295,7 @@ class Native:
     def __init__(self) -> None:
         declaration, call = PAUSES.get(target().architecture, ("", ""))
         text = NATIVE.replace("PAUSE_DECLARATION", declaration).replace("PAUSE_CALL", call)
-        self.library = load([object_code(text, optimize=2)], {"rl_yield": yield_address()})
+        self.library = load([object_code(text, PLAIN)], {"rl_yield": yield_address()})
         address = self.library.address
         self.worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address("rl_worker"))
         # So short that the lock of the interpreter is kept.

@@ -511,7 +511,11 @@ def vector_matmul(a: Tensor, b: Tensor, n: int, m: int) -> Tensor:
 
 
 def matmul_operator(a: Tensor, b: Any) -> Any:
-    return matmul(a, b) if isinstance(b, Tensor) else NotImplemented
+    try:
+        matrices = a._array.ndim == 2 == b._array.ndim
+    except AttributeError:
+        return NotImplemented
+    return mm(a, b) if matrices else matmul(a, b)
 
 
 def matmul_reflected(b: Tensor, a: Any) -> Any:

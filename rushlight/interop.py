@@ -16,7 +16,7 @@ from rushlight.layouts import strided
 from rushlight.literals import no_pinned_memory, owned
 from rushlight.storage import address, memory_of
 from rushlight.symbol import Symbol
-from rushlight.tensor import LEAF, Tensor, install, new, wrap
+from rushlight.tensor import LEAF, Tensor, install, lend, new, relate, wrap
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
@@ -38,7 +38,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             "At least one stride in the given numpy array is negative, and tensors with negative "
             f"strides are not supported: strides {ndarray.strides}. Use array.copy()."
         )
-    return wrap(array)
+    return lend(wrap(array))
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
@@ -53,7 +53,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    return elements(self)
+    return elements(self if local.state.trace is not None else lend(self))
 
 
 def elements(t: Tensor) -> np.ndarray:
@@ -74,7 +74,7 @@ def array_wrap(
     self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False
 ) -> Tensor:
     """NumPy's functions of a tensor give a tensor: ``np.sin(x)``."""
-    return wrap(array)
+    return lend(wrap(array))
 
 
 def frombuffer(
@@ -115,7 +115,7 @@ def frombuffer(
         )
     t = wrap(np.frombuffer(buffer, np.uint8, count * size if count > 0 else -1, offset))
     t._array = t._array.view(kind.numpy)
-    return t.requires_grad_(requires_grad)
+    return lend(t).requires_grad_(requires_grad)
 
 
 def from_dlpack(
@@ -128,7 +128,7 @@ def from_dlpack(
     """
     if type(ext_tensor).__name__ == "PyCapsule":
         ext_tensor = Exported(ext_tensor)
-    return wrap(owned(np.from_dlpack(ext_tensor, copy=copy)))
+    return lend(wrap(owned(np.from_dlpack(ext_tensor, copy=copy))))
 
 
 class Exported:
@@ -148,7 +148,7 @@ def dlpack(self: Tensor, **options: Any) -> Any:
     """A DLPack capsule over this tensor's memory, for ``from_dlpack`` of another library."""
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    return elements(self).__dlpack__(**options)
+    return elements(lend(self)).__dlpack__(**options)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
@@ -265,6 +265,13 @@ def reduce(self: Tensor, protocol: SupportsIndex) -> tuple[Any, ...]:
     return rebuild, (type(self), self._array, self.requires_grad, extra_attributes(self))
 
 
+def shallow_copy(self: Tensor) -> Tensor:
+    """``copy.copy(tensor)``: another tensor over the same memory."""
+    t = rebuild(type(self), self._array, self.requires_grad, extra_attributes(self))
+    relate(self, t)
+    return t
+
+
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """A copy of a leaf with its ``.grad``; copies of tensors that share memory share theirs."""
     if not self.is_leaf:
@@ -307,6 +314,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     source = self.view(self.shape) if self.requires_grad else self
     t = new(cls)
     t.__dict__.update(source.__dict__)
+    relate(source, t)
     return t
 
 
@@ -450,6 +458,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "__bool__": to_bool,
     "__complex__": to_complex,
     "__contains__": contains,
+    "__copy__": shallow_copy,
     "__deepcopy__": deepcopy,
     "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device,

@@ -13,7 +13,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.device import device, require
 from rushlight.kernels.casting import LIMITS, cast
-from rushlight.tensor import Tensor, install, literal, wrap
+from rushlight.tensor import Tensor, install, lend, literal, wrap
 
 PLAIN = frozenset((bool, int, float, complex))
 LISTS = frozenset((list, tuple))
@@ -65,7 +65,7 @@ def as_tensor(
     if isinstance(data, np.ndarray) and data.strides == tuple(map(abs, data.strides)):
         data = owned(data)
         if dtype is None or dtypes.as_dtype(dtype).numpy is data.dtype:
-            return wrap(data)
+            return lend(wrap(data))
     return literal(array_of(data, dtype))
 
 

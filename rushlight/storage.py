@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from rushlight import dtypes
 from rushlight.layouts import arranged, memory_format, order_of, permuted, shape_of
-from rushlight.tensor import Tensor, install
+from rushlight.tensor import Tensor, install, lend, relate
 
 
 def memory_of(array: np.ndarray) -> np.ndarray:
@@ -150,12 +150,12 @@ def is_storage(obj: Any, /) -> bool:
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The bytes under this tensor, and under all tensors that share memory with it."""
-    return UntypedStorage(memory_of(self._array))
+    return UntypedStorage(memory_of(lend(self)._array))
 
 
 def storage(self: Tensor) -> TypedStorage:
     """The elements under this tensor, and under all tensors that share memory with it."""
-    return TypedStorage(memory_of(self._array))
+    return TypedStorage(memory_of(lend(self)._array))
 
 
 def storage_offset(self: Tensor) -> int:
@@ -165,7 +165,7 @@ def storage_offset(self: Tensor) -> int:
 
 def data_ptr(self: Tensor) -> int:
     """The address of the first element; 0 if there is none."""
-    return address(self._array) if self._array.size else 0
+    return address(lend(self)._array) if self._array.size else 0
 
 
 def element_size(self: Tensor) -> int:
@@ -242,6 +242,7 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
             f"could not set tensor of dtype {self.dtype} to a tensor of dtype {source.dtype}"
         )
     self._array = source._array
+    relate(self, source)
     return self
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, SupportsIndex
+from weakref import ref
 
 import numpy as np
 
@@ -34,6 +35,47 @@ class Counter:
 
     value: int = 0
     site: tuple[str, int] | None = None  # file and line of the user that wrote last
+    kin: Kin | None = None  # who else may write to the storage
+
+
+class Kin:
+    """Who writes to one storage without counting it in each other's versions.
+
+    ``tensor.data`` has a counter of its own, as has a tensor whose ``data`` was set to another one;
+    NumPy and other libraries that the memory was lent to do not count at all.
+    """
+
+    __slots__ = ("lent", "members", "met")
+
+    def __init__(self, first: Counter) -> None:
+        self.members = [ref(first)]
+        self.met = 0  # how often somebody was added
+        self.lent = False
+
+    def stamp(self) -> Any:
+        """Equal at two times if nobody has written in between; never if that is not known."""
+        if self.lent:
+            return object()
+        return self.met, *[c.value for known in self.members if (c := known()) is not None]
+
+    def take(self, other: Counter) -> None:
+        """Adds a counter of the same storage, with all its kin."""
+        theirs = other.kin
+        if theirs is self:
+            return
+        self.members = [known for known in self.members if known() is not None]
+        self.met += 1
+        if theirs is None:
+            self.members.append(ref(other))
+            other.kin = self
+            return
+        self.met += theirs.met  # so that no stamp is one that they have had
+        self.lent |= theirs.lent
+        for known in theirs.members:
+            c = known()
+            if c is not None:
+                self.members.append(known)
+                c.kin = self
 
 
 class Size(tuple):
@@ -204,7 +246,9 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same elements without history and without version checks."""
-        return twin(self)
+        t = twin(self)
+        relate(self, t)
+        return t
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -214,6 +258,7 @@ class Tensor:
             local.state.trace.rebind(self, value)
         else:
             self._array = value._array
+            relate(self, value)
 
     @property
     def _version(self) -> int:
@@ -287,6 +332,30 @@ def twin(t: Tensor) -> Tensor:
     elif type(t._array) is Symbol:
         t._array.wait()
     return wrap(t._array)
+
+
+def relate(a: Tensor, b: Tensor) -> None:
+    """Notes that two tensors with counters of their own are over one storage."""
+    if b._counter is None:
+        b._counter = Counter()
+    if a._counter is not b._counter:
+        kin_of(a).take(b._counter)
+
+
+def lend(t: Tensor) -> Tensor:
+    """Notes that the memory of ``t`` is known outside, where nobody counts what is written."""
+    kin_of(t).lent = True
+    return t
+
+
+def kin_of(t: Tensor) -> Kin:
+    """The kin of the counter of ``t``."""
+    own = t._counter
+    if own is None:
+        own = t._counter = Counter()
+    if own.kin is None:
+        own.kin = Kin(own)
+    return own.kin
 
 
 def literal(array: np.ndarray) -> Tensor:

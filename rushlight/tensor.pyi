@@ -28,6 +28,14 @@ VIEW: builtins.str
 class Counter:
     value: builtins.int
     site: builtins.tuple[builtins.str, builtins.int] | None
+    kin: Kin | None
+
+class Kin:
+    def __init__(self, first: Counter) -> None: ...
+    def stamp(self) -> Any:
+        """Equal at two times if nobody has written in between; never if that is not known."""
+    def take(self, other: Counter) -> None:
+        """Adds a counter of the same storage, with all its kin."""
 
 class Size(builtins.tuple[builtins.int, ...]):
     def __add__(self, other: builtins.tuple[Any, ...]) -> Size: ...
@@ -62,6 +70,7 @@ class Tensor:
     def __bool__(self) -> builtins.bool: ...
     def __complex__(self) -> builtins.complex: ...
     def __contains__(self, element: Any) -> builtins.bool: ...
+    def __copy__(self) -> Tensor: ...
     def __deepcopy__(self, memo: builtins.dict[builtins.int, Any]) -> Tensor: ...
     def __div__(self, other: _Operand) -> Tensor: ...
     def __dlpack__(self, **options: Any) -> Any: ...
@@ -1351,5 +1360,11 @@ def wrap(array: Any) -> Tensor:
     """A tensor over ``array``, sharing its memory; NumPy scalars become 0-d arrays."""
 def twin(t: Tensor) -> Tensor:
     """A second tensor over the elements of ``t``; a trace knows them as those of ``t``."""
+def relate(a: Tensor, b: Tensor) -> None:
+    """Notes that two tensors with counters of their own are over one storage."""
+def lend(t: Tensor) -> Tensor:
+    """Notes that the memory of ``t`` is known outside, where nobody counts what is written."""
+def kin_of(t: Tensor) -> Kin:
+    """The kin of the counter of ``t``."""
 def literal(array: np.ndarray) -> Tensor:
     """A tensor over elements that nothing else knows of: inside a trace, a constant."""

@@ -17,6 +17,7 @@ from rushlight.codegen.tiling import Matrix, Works, matrix, plan
 
 KINDS = ("f32", "f64", "f16", "bf16")
 LONGEST = 1 << 13  # rows of a table
+EXCHANGED = {"a": "b", "b": "a"}
 
 
 class Place(NamedTuple):
@@ -35,13 +36,18 @@ def product_works(
     kind: str,
     registers: Registers,
     whole_rows: bool = False,
+    still: str = "",
 ) -> Works | None:
-    """The works of a product; None if the engine has none for it."""
+    """The works of a product; None if the engine has none for it.
+
+    The operands ``still`` ("a", "b" or both) are packed once for many calls.
+    """
     if kind not in KINDS or 0 in c.shape:
         return None
     of_a, of_b, of_c = subscripts
     if of_c and of_c[-1] not in of_b:  # columns of the result must lie beside each other
-        works = product_works((of_b, of_a, of_c), b, a, c, kind, registers, whole_rows)
+        other = "".join([EXCHANGED[name] for name in still])
+        works = product_works((of_b, of_a, of_c), b, a, c, kind, registers, whole_rows, other)
         return works and swapped(works)
     batch = [x for x in of_c if x in of_a and x in of_b]
     rows = [x for x in of_c if x not in batch and x in of_a]
@@ -56,7 +62,7 @@ def product_works(
     target = seen(of_c, c, rows, [], batch, c, of_c)
     if not seen(of_c, c, columns, [], [], c, of_c).beside:
         return None
-    return plan(first, second, target, kind, registers, whole_rows=whole_rows)
+    return plan(first, second, target, kind, registers, whole_rows=whole_rows, still=still)
 
 
 def seen(
@@ -84,9 +90,8 @@ def seen(
 
 def swapped(works: Works) -> Works:
     """The same works with their operands' names exchanged."""
-    names = {"a": "b", "b": "a"}
     works.list = [
-        work._replace(buffers=tuple([names.get(name, name) for name in work.buffers]))
+        work._replace(buffers=tuple([EXCHANGED.get(name, name) for name in work.buffers]))
         for work in works.list
     ]
     return works

@@ -173,7 +173,8 @@ def plan(
         kind: of all elements; products of 16-bit ones are summed in 32 bits.
         registers: of the processor.
         how: ``accumulate=True`` adds to what the target holds; ``packed=True`` says that buffer b
-            holds B packed already; with ``whole_rows=True`` only rows are cut into parts.
+            holds B packed already; with ``whole_rows=True`` only rows are cut into parts; operands
+            that ``still`` names are packed once for many calls.
     """
     columns = np.arange(len(b.rows), dtype=np.int64)
     return Planner(a, b, Target(target.rows, columns, target.batches), kind, registers, **how).works
@@ -192,8 +193,10 @@ class Planner:
         accumulate: bool = False,
         packed: bool = False,
         whole_rows: bool = False,
+        still: str = "",
     ) -> None:
         self.stored, self.kind = kind, "f32" if kind in SMALL else kind
+        self.still = still
         self.registers, self.accumulate, self.whole_rows = registers, accumulate, whole_rows
         self.lanes = registers.bytes // width(self.kind)
         self.works = Works(self.kind)
@@ -315,7 +318,7 @@ class Planner:
         """Tiles of the micro-kernel."""
         m, n, k = len(a.rows), len(b.rows), a.depth
         panel = self.lanes * VECTORS
-        reading = PACKED if packed else self.reading(b, m)
+        reading = PACKED if packed else self.reading(b, m, second in self.still)
         if packed:
             b = packed_form(b, panel)
         elif reading == PACKED:
@@ -413,7 +416,7 @@ class Planner:
         work = Work(Fold(self.kind, self.stored).name, (name, "table", "y"), data, parts, chunk)
         self.works.list.append(work)
 
-    def reading(self, b: Matrix, m: int) -> int:
+    def reading(self, b: Matrix, m: int, still: bool) -> int:
         """How B is read: where it lies if that is only a few times, else from panels.
 
         Rows at steps of a power of two fall into few sets of a cache and drive each other out.
@@ -429,7 +432,7 @@ class Planner:
         size = len(b.rows) * b.depth * width(self.kind)
         if (m <= THIN and near) or (m <= ROWS and size <= FIRST):
             return DIRECT
-        return COPIED if m <= 2 * ROWS and size > SECOND else PACKED
+        return COPIED if m <= 2 * ROWS and size > SECOND and not still else PACKED
 
     def packs_first(self, a: Matrix, n: int) -> bool:
         """Whether A is packed: it must be converted, or its rows get in each other's way."""

@@ -13,11 +13,16 @@ from rushlight.graph.ir import Node
 
 
 def works_of(
-    node: Node, places: Sequence[Place | None], registers: Registers, whole_rows: bool = False
+    node: Node,
+    places: Sequence[Place | None],
+    registers: Registers,
+    whole_rows: bool = False,
+    still: str = "",
 ) -> Works | None:
     """The works of a node whose operands are at ``places``; None if the engine has none for it.
 
     Buffers are called a, b, c … for the operands and y for the result, which is C-contiguous.
+    Those in ``still`` are the same at every call, so that packing them costs nothing.
     """
     if isinstance(node.type, tuple) or node.op.subscripts is None:
         return None
@@ -29,10 +34,10 @@ def works_of(
     ):
         return None
     result = Place(node.type.shape, strides(node.type.shape))
-    letters = node.op.subscripts(node.attrs, first.shape, second.shape)
+    letters, kind = node.op.subscripts(node.attrs, first.shape, second.shape), node.type.kind
     if node.attrs.get("tile"):
-        kind, tile = node.type.kind, node.attrs["tile"]
+        tile = node.attrs["tile"]
         works = winograd_works(letters, first, second, result, tile, kind, registers)
         if works is not None:
             return works
-    return product_works(letters, first, second, result, node.type.kind, registers, whole_rows)
+    return product_works(letters, first, second, result, kind, registers, whole_rows, still)

@@ -20,11 +20,12 @@ class Plan:
     """The steps of a program, and which of their results are stored right into captured memory.
 
     ``stores[value] = target``; the writes of the graph that are not among them are copied in the
-    end.
+    end. The first ``early`` steps need not run at every call.
     """
 
     steps: tuple[Step, ...]
     stores: Mapping[Node, Node]
+    early: int = 0
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rushlight.config import config
 from rushlight.graph.ir import Graph
 from rushlight.passes.borders import copy_old_values
 from rushlight.passes.dead import drop_dead
+from rushlight.passes.early import early_first
 from rushlight.passes.order import Plan, plan
 from rushlight.passes.simplify import simplify
 
@@ -71,11 +72,18 @@ def run(graph: Graph, timings: dict[str, float] | None = None) -> Graph:
     return graph
 
 
-def lower(graph: Graph, timings: dict[str, float] | None = None) -> tuple[Graph, Plan]:
-    """The graph after all passes, and the plan of how to run it."""
+def lower(
+    graph: Graph, timings: dict[str, float] | None = None, still: Sequence[int] = ()
+) -> tuple[Graph, Plan]:
+    """The graph after all passes, and the plan of how to run it.
+
+    What is computed of the captured tensors with the numbers ``still`` alone comes first.
+    """
     graph = run(graph, timings)
     begin = time.perf_counter()
     steps = plan(graph)
+    if still:
+        steps = early_first(graph, steps, still)
     note("plan", begin, steps, timings)
     return graph, steps
 

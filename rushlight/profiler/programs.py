@@ -43,10 +43,10 @@ def watch_program(function: Callable[..., None]) -> Callable[..., None]:
 def timed(binding: Binding, arrays: Any) -> Iterator[tuple[int, float, float]]:
     """Runs a program: the number of each step, when it began, and how long it took."""
     driver().place(arrays, binding.pairs.ctypes.data, len(binding.pairs))
-    number, threads = 0, pool()
+    number, threads = binding.program.early * binding.skipped, pool()
     threads.begin()
     try:
-        for part in binding.parts:
+        for part in binding.parts[binding.skipped :]:
             begin = time.perf_counter()
             try:
                 spent = seconds(binding, part, arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,18 +26,18 @@ from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
 from rushlight.ops.attention_blocks import Blocked
 from rushlight.ops.recurrent_scans import Scan
 from rushlight.passes.clusters import types as types_of
+from rushlight.passes.early import still_nodes
 from rushlight.passes.fuse import Call, Group
 from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
-from rushlight.runtime.arena import Block
+from rushlight.runtime.arena import ALIGNMENT, Block
 from rushlight.runtime.arena import plan as plan_memory
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
+from rushlight.runtime.preparation import Memory, Preparation
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
 from rushlight.runtime.workshop import Workshop
 from rushlight.settings import get_num_threads
-
-Memory = tuple[int, str]  # of a step, by a name
 
 KINDS = {short: DTYPES[name] for short, name in LONG.items()}
 ADDRESS = TensorType((1,), KINDS["i64"])
@@ -45,14 +45,25 @@ ENOUGH = 4  # parts of a product for which threads need no finer ones
 KEPT = 8  # steps after which an operand is rather packed again than kept
 
 
-def build(graph: Graph, plan: Plan, machine: Target, workshop: Workshop | None = None) -> Program:
-    """The program of a fused graph for a processor; a workshop compiles it meanwhile."""
-    return Assembly(graph, plan, machine, workshop).program
+def build(
+    graph: Graph,
+    plan: Plan,
+    machine: Target,
+    workshop: Workshop | None = None,
+    still: Sequence[int] = (),
+) -> Program:
+    """The program of a fused graph for a processor; a workshop compiles it meanwhile.
+
+    What is packed of the captured tensors with the numbers ``still`` is kept from call to call.
+    """
+    return Assembly(graph, plan, machine, workshop, still).program
 
 
-def links_of(graph: Graph, plan: Plan, machine: Target) -> dict[int, list[int]]:
+def links_of(
+    graph: Graph, plan: Plan, machine: Target, still: Sequence[int] = ()
+) -> dict[int, list[int]]:
     """The steps of a plan that are chained to a product, by the product's step."""
-    return Assembly(graph, plan, machine).links
+    return Assembly(graph, plan, machine, still=still).links
 
 
 def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
@@ -67,7 +78,12 @@ class Assembly:
     """Gives every value a slot and every step its place."""
 
     def __init__(
-        self, graph: Graph, plan: Plan, machine: Target, workshop: Workshop | None = None
+        self,
+        graph: Graph,
+        plan: Plan,
+        machine: Target,
+        workshop: Workshop | None = None,
+        still: Sequence[int] = (),
     ) -> None:
         self.graph, self.plan, self.machine, self.workshop = graph, plan, machine, workshop
         self.program = Program()
@@ -84,13 +100,16 @@ class Assembly:
         self.blocks_of_weights: dict[int, Attended] = {}
         self.space: dict[Memory, int] = {}  # the slots of memory that they need
         self.packed: dict[Memory, Memory] = {}  # what of it another one has filled already
+        early = [n for step in plan.steps[: plan.early] for n in step.nodes]
+        self.preparation = Preparation({*still_nodes(graph, still), *early})
         self.leaves()
         self.contractions()
         self.lives()
         self.outputs()
         self.arena()
         chained = {number for links in self.links.values() for number in links}
-        for number, step in enumerate(plan.steps):
+        self.early()
+        for number, step in [*enumerate(plan.steps)][plan.early :]:
             if number in chained:
                 continue
             if isinstance(step, Group):
@@ -105,6 +124,23 @@ class Assembly:
                 self.program.steps.append(self.call(step.node, number))
         for node, target in self.copies:
             self.program.steps.append(CopyStep(self.slot_of[node], target))
+
+    def early(self) -> None:
+        """The steps that run only if what is captured has changed."""
+        self.prepare(self.graph.captured)
+        for number, step in enumerate(self.plan.steps[: self.plan.early]):
+            if isinstance(step, Group):
+                self.kernels(step, number)
+                self.prepare(step.outputs)
+        self.program.early = len(self.program.steps)
+
+    def prepare(self, made: Sequence[Node]) -> None:
+        """The works that are done ahead with some values."""
+        for source, memory, number, work in self.preparation.ahead.values():
+            if source in made:
+                slots = {work.buffers[0]: self.slot_of[source]}
+                slots[work.buffers[-1]] = self.space[memory]
+                self.share(work, slots, memory[0], number)
 
     def add(self, where: str, place: int, kind: TensorType) -> int:
         self.program.slots.append(Slot(where, place, kind.shape, kind.dtype.numpy))
@@ -139,7 +175,7 @@ class Assembly:
         spans |= {first: (first, links[-1]) for first, links in self.links.items()}
         for number, step in enumerate(self.plan.steps):
             begin, end = spans.get(number, (number, number))
-            for node in step.inputs:
+            for node in self.read(number):
                 home = self.home(node)
                 self.last[home] = max(end, self.last.get(home, 0))
             if isinstance(step, Call) and step.alias:
@@ -147,6 +183,16 @@ class Assembly:
             for node in self.made(step):
                 self.first[node] = begin
                 self.last[node] = max(end, self.last.get(node, 0))
+
+    def read(self, number: int) -> Sequence[Node]:
+        """The values that a step reads itself, and not what was prepared of them."""
+        step = self.plan.steps[number]
+        if number not in self.works:
+            return step.inputs
+        late = self.preparation.late(number, self.works[number])
+        names = {name for _, work in late for name in work.buffers}
+        operands = zip("abcd", step.nodes[0].inputs, strict=False)
+        return [n for name, n in operands if n is not None and name in names]
 
     def home(self, node: Node) -> Node:
         """The value in whose memory an alias lies."""
@@ -176,6 +222,9 @@ class Assembly:
         """Places for all other values, those that are not alive together over each other."""
         over = self.overwritten()
         nodes = [node for node in self.first if node not in self.slot_of and node not in over]
+        for node in [n for n in nodes if self.first[n] < self.plan.early <= self.last[n]]:
+            self.slot_of[node] = self.keep(node.type)
+        nodes = [node for node in nodes if node not in self.slot_of]
         blocks = [Block(max(1, n.type.nbytes), self.first[n], self.last[n]) for n in nodes]
         spaces = {
             (number, name): TensorType((size,), KINDS[works.kind])
@@ -188,6 +237,11 @@ class Assembly:
             spaces |= {key: kind for key, kind in own.items() if key[1] in used}
         for number, found in self.blocks_of_weights.items():
             spaces |= self.spaces_of(number, {"space": found.space})
+        filled = self.preparation.filled
+        for memory in dict.fromkeys(filled.values()):
+            self.space[memory] = self.keep(spaces[memory])
+        self.space |= {key: self.space[memory] for key, memory in filled.items()}
+        spaces = {key: kind for key, kind in spaces.items() if key not in filled}
         self.packed = self.packed_before()
         ends = {key: self.links.get(key[0], [key[0]])[-1] for key in spaces}
         for key, first in self.packed.items():
@@ -233,7 +287,8 @@ class Assembly:
         found: dict[Memory, Memory] = {}
         for number, works in self.works.items():
             operands = dict(zip("abcd", self.plan.steps[number].nodes[0].inputs, strict=False))
-            for work in [w for w in works.list if w.name.startswith("pack_")]:
+            late = [work for _, work in self.preparation.late(number, works)]
+            for work in [w for w in late if w.name.startswith("pack_")]:
                 source = operands.get(work.buffers[0])
                 if source is None or self.home(source) in changing:
                     continue
@@ -269,12 +324,21 @@ class Assembly:
                     self.attention(number, step.node)
                     continue
                 places = [None if n is None else self.place(n) for n in step.node.inputs]
-                works = works_of(step.node, places, registers())
+                operands = [None if n is None else self.home(n) for n in step.node.inputs]
+                still = self.preparation.names(operands)
+                works = works_of(step.node, places, registers(), still=still)
                 if works is not None:
                     self.works[number] = works
                     if self.workshop is not None:
                         self.workshop.share([work.name for work in works.list])
-                    self.chain(number, step.node, places)
+                    self.chain(number, step.node, places, still)
+                    self.preparation.take(number, operands, self.works[number])
+
+    def keep(self, kind: TensorType) -> int:
+        """The slot of memory that is kept from call to call."""
+        offset = -(-self.program.kept // ALIGNMENT) * ALIGNMENT
+        self.program.kept = offset + kind.nbytes
+        return self.add("kept", offset, kind)
 
     def recurrence(self, number: int, node: Node) -> None:
         """Takes a loop over time over, if all of its operands are contiguous in memory."""
@@ -355,12 +419,12 @@ class Assembly:
             return [node]
         return [self.items.get((node, i)) for i in range(len(node.type))]
 
-    def chain(self, number: int, node: Node, places: list[Place | None]) -> None:
+    def chain(self, number: int, node: Node, places: list[Place | None], still: str) -> None:
         """Which of the next steps may be done for each block of rows of a product."""
         groups = self.following(number)
         if not groups or node not in self.plan.steps[groups[0]].inputs:
             return
-        works = works_of(node, places, registers(), whole_rows=True)
+        works = works_of(node, places, registers(), whole_rows=True, still=still)
         rows = chains.rows_of(works.list[-1]) if works is not None else None
         if works is None or rows is None:
             return
@@ -421,7 +485,8 @@ class Assembly:
         slots["y"] = self.slot_of[node]
         slots |= {name: slot for (number, name), slot in self.space.items() if number == origin}
         links = self.links.get(origin, [])
-        for number, work in enumerate(works.list[:-1] if links else works.list):
+        late = self.preparation.late(origin, works)
+        for number, work in late[:-1] if links else late:
             if (origin, work.buffers[-1]) not in self.packed:
                 self.share(work, slots, origin, number)
         if links:

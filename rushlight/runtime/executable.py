@@ -28,10 +28,12 @@ from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import Library as Loaded
 from rushlight.runtime.jit import load, target
+from rushlight.runtime.keeper import Keeper
 from rushlight.runtime.program import CallStep, KernelStep, Step
 from rushlight.runtime.threads import pool
 from rushlight.runtime.verify import verify
 from rushlight.runtime.workshop import Workshop
+from rushlight.tensor import Tensor
 
 empty = np.empty
 WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
@@ -42,10 +44,17 @@ Arrays = tuple[Any, ...]
 class Executable:
     """A compiled graph. ``run`` takes and returns arrays, and writes where the graph does."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.source = graph
+    def __init__(self, graph: Graph, holders: Sequence[Tensor | None] = ()) -> None:
+        """Compiles a graph.
+
+        Args:
+            holders: the captured tensors that a call may look at, by their numbers: what is made
+                of them alone is kept from call to call.
+        """
+        self.source, self.holders = graph, holders
+        self.still = [i for i, t in enumerate(holders) if t is not None and config.keep_packed]
         self.seconds: dict[str, float] = {}  # what each phase of compiling took
-        cache, key = Cache(folder()), files.key(graph, target().vector_bytes)
+        cache, key = Cache(folder()), files.key(graph, target().vector_bytes, self.still)
         entry = None if config.dump else cache.get(key)  # passes that print must run
         self.was_kept = self.read(entry)  # whether the program was on disk
         if not self.was_kept:
@@ -90,7 +99,7 @@ class Executable:
         graph, plan = self.lowered
         begin = time.perf_counter()
         with Workshop() as workshop:
-            self.program = build(graph, plan, target(), workshop)
+            self.program = build(graph, plan, target(), workshop, self.still)
             verify(self.program, natives.registers())
             lowered = time.perf_counter()
             modules = workshop.codes(self.program)
@@ -101,13 +110,13 @@ class Executable:
     def kernel_text(self, name: str) -> str:
         """The LLVM assembly of a kernel."""
         if not self.program.kernels:
-            self.program.kernels = build(self.graph, self.plan, target()).kernels
+            self.program.kernels = build(self.graph, self.plan, target(), still=self.still).kernels
         return self.program.kernels[name]
 
     @functools.cached_property
     def lowered(self) -> tuple[Graph, Plan]:
         """The graph after all passes, and the plan of how to run it."""
-        return pipeline.lower(self.source, self.seconds)
+        return pipeline.lower(self.source, self.seconds, self.still)
 
     @property
     def graph(self) -> Graph:
@@ -141,11 +150,13 @@ class Binding:
         program = self.program = executable.program
         self.executable = executable
         self.memory = Arena(program.arena)
+        self.keeper = Keeper(program, executable.holders) if program.early else None
         self.error = np.zeros(2, np.int64)
         self.arrays: list[Any] = [None] * len(program.slots)
         self.copied: list[tuple[np.ndarray, np.ndarray]] = []
         self.readers: list[list[tuple[Library, int]]] = [[] for _ in program.slots]
         self.parts: list[Native | Library] = []  # what to run, one after the other
+        self.skipped = 0  # early parts that this call need not run
         self.border()
         self.tabulate()
         self.fix()
@@ -175,7 +186,10 @@ class Binding:
         native: list[list[int]] = []
         begin = 0
         last = len(self.program.slots)
-        for step in self.program.steps:
+        for number, step in enumerate(self.program.steps):
+            if number == self.program.early:
+                self.cut(native, begin)
+                begin = len(native)
             if isinstance(step, CallStep):
                 self.cut(native, begin)
                 self.parts.append(Library(self, step))
@@ -208,6 +222,9 @@ class Binding:
                 raw = self.memory.bytes[slot.place : slot.place + slot.nbytes]
                 self.put(i, raw.view(slot.dtype).reshape(slot.shape))
                 addresses[i] = self.memory.address + slot.place
+            elif slot.where == "kept":
+                assert self.keeper is not None
+                addresses[i] = self.keeper.memory.address + slot.place
             elif slot.where == "constant":
                 self.put(i, self.program.constants[slot.place])
                 addresses[i] = self.arrays[i].ctypes.data
@@ -221,8 +238,9 @@ class Binding:
                 pairs.append((self.numbers[which], self.table.ctypes.data + 8 * place))
         self.pairs = np.array(pairs, np.int64).reshape(-1, 2)
         natives = [part for part in self.parts if isinstance(part, Native)]
+        first = natives[: 1 + (self.keeper is not None)]  # one of them is the first to run
         for part in natives:
-            part.describe(self.pairs if part is natives[0] else self.pairs[:0])
+            part.describe(self.pairs if part in first else self.pairs[:0])
 
     def put(self, slot: int, array: Any) -> None:
         """Gives a slot its array, and tells who reads it."""
@@ -232,10 +250,14 @@ class Binding:
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
         arrays = self.begin(inputs, captured)
+        if self.keeper is not None:
+            self.skipped = int(self.keeper.is_current(captured))
         if self.enter is None:
             self.execute(arrays)
         else:
             self.enter(self.execute, arrays)
+        if self.keeper is not None and not self.skipped:
+            self.keeper.made()
         for array, own in self.copied:
             array[...] = own
         return arrays[self.end :]
@@ -273,7 +295,7 @@ class Binding:
             self.put(self.first + i, self.ready[i])
 
     def execute(self, arrays: Arrays) -> None:
-        for part in self.parts:
+        for part in self.parts[self.skipped :]:
             try:
                 part.run(arrays)
             except Exception as error:

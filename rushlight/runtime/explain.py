@@ -273,7 +273,8 @@ class Reader:
     @functools.cached_property
     def links(self) -> Mapping[int, Sequence[int]]:
         """The steps of the plan that are chained to a product."""
-        return links_of(self.executable.graph, self.executable.plan, target())
+        executable = self.executable
+        return links_of(executable.graph, executable.plan, target(), executable.still)
 
     def pointers(self, step: KernelStep) -> list[Slot]:
         slots = [self.executable.program.slots[n] for n in step.slots]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from rushlight.config import config
 from rushlight.graph.attributes import DTYPES, literal, parse_literal
 from rushlight.graph.ir import Graph, show_graph
 from rushlight.ops.base import registry
@@ -19,16 +21,17 @@ from rushlight.runtime.cache import fingerprint, key_of
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
 from rushlight.settings import get_num_threads
 
+SIZES = ("arena", "kept", "early")
 NAMES = {kind.numpy: name for name, kind in DTYPES.items()}
 
 
-def key(graph: Graph, vector_bytes: int) -> str:
+def key(graph: Graph, vector_bytes: int, still: Sequence[int] = ()) -> str:
     """The name of the entry of a graph; lines of the user's program are not part of it.
 
     The number of threads is: it changes no result, but loops over time are cut for it.
     """
-    text = show_graph(graph, sources=False)
-    return key_of("program", fingerprint(), vector_bytes, get_num_threads(), text)
+    text, keeps = show_graph(graph, sources=False), [config.keep_packed, *still]
+    return key_of("program", fingerprint(), vector_bytes, get_num_threads(), keeps, text)
 
 
 def encode(program: Program, code: bytes) -> bytes:
@@ -39,7 +42,7 @@ def encode(program: Program, code: bytes) -> bytes:
         "constants": [[a.shape, NAMES[a.dtype]] for a in program.constants],
         "functions": program.functions,
         "modules": program.modules,
-        "arena": program.arena,
+        **{name: getattr(program, name) for name in SIZES},
     }
     text = json.dumps(description).encode()
     constants = [a.tobytes() for a in program.constants]
@@ -62,8 +65,8 @@ def decode(data: bytes) -> tuple[Program, bytes]:
         place += array.nbytes
     functions = [(name, shared) for name, shared in description["functions"]]
     modules = [(names, size) for names, size in description["modules"]]
-    arena = description["arena"]
-    return Program(slots, steps, {}, constants, functions, modules, arena), data[place:]
+    sizes = [description[name] for name in SIZES]
+    return Program(slots, steps, {}, constants, functions, modules, *sizes), data[place:]
 
 
 def describe(step: Any) -> list[Any]:

@@ -1,7 +1,8 @@
 """Program: the steps of a compiled graph as plain data, ready to be bound to memory.
 
 A step runs a kernel, calls an op's eager kernel (a library call), or copies. All memory is named
-by *slots*: an input, a captured value, an output, a constant, or a place in the arena.
+by *slots*: an input, a captured value, an output, a constant, or a place in the arena or in memory
+that is kept from call to call.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import numpy as np
 
 
 class Slot(NamedTuple):
-    """A piece of memory: ``where`` is input, captured, output, constant, arena or function."""
+    """A piece of memory.
+
+    ``where`` is input, captured, output, constant, arena, kept or function.
+    """
 
     where: str
-    place: int  # its number there, or its offset in the arena
+    place: int  # its number there, or its offset in the arena or in what is kept
     shape: tuple[int, ...]
     dtype: np.dtype
 
@@ -74,6 +78,7 @@ class Program:
 
     ``functions`` are those that chains call: their names, and whether all programs share them.
     ``modules`` are the parts of the object code: the kernels of each, and its bytes.
+    The first ``early`` steps run only if captured tensors have changed: what they make is kept.
     """
 
     slots: list[Slot] = field(default_factory=list)
@@ -83,3 +88,5 @@ class Program:
     functions: list[tuple[str, bool]] = field(default_factory=list)
     modules: list[tuple[list[str], int]] = field(default_factory=list)
     arena: int = 0
+    kept: int = 0  # bytes
+    early: int = 0

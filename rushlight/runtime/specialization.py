@@ -369,7 +369,8 @@ class Specialization:
             ] + [place for place in self.kept if place is not None]
             self.forward, self.backward = Executable(parts.forward), Executable(parts.backward)
         else:
-            self.forward = Executable(graph)
+            still = [None if t is NOBODY else t for t in self.holders]
+            self.forward = Executable(graph, still)
 
     def is_still(self, capture: Capture, place: Any) -> bool:
         """Whether a captured value is always that of one tensor."""

@@ -12,7 +12,7 @@ from rushlight.codegen.instructions import width
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import table
 from rushlight.codegen.products import Place
-from rushlight.codegen.repair import SIDE, DirectResults, DirectSlopes
+from rushlight.codegen.repair import MANTISSA, SIDE, DirectResults, DirectSlopes
 from rushlight.codegen.tiling import Matrix, Work, Works, plan
 from rushlight.codegen.transforms import TILE_FIELDS, WEIGHT_FIELDS
 
@@ -46,13 +46,15 @@ def winograd_works(
     kind: str,
     registers: Registers,
 ) -> Works | None:
-    """The works of a product of 3 × 3 windows; None if they do not lie as they should.
+    """The works of a product of 3 × 3 windows; None if there are none for how or what they are.
 
     Args:
         letters: of images, rows, columns and a window's rows, columns and channels in ``x``; then
             of a weight and the results, or of results and the gradient of the weight.
         size: of the tiles.
     """
+    if kind not in MANTISSA:
+        return None
     lanes = registers.bytes // width(kind)
     count, height, long, _, _, channels = x.shape
     own, down, right, *window, beside = x.strides

@@ -49,16 +49,20 @@ def test_forward_and_gradient(monkeypatch, kind, size, height, width, padding):
         assert relative_error(found.detach().numpy(), wanted.detach().numpy()) < limit
 
 
-def tile(images, size, channels, columns, geometry=channels_last.PLAIN):
+def tile(
+    images, size, channels, columns, geometry=channels_last.PLAIN, cost=channels_last.FORWARD
+):
     v = rl.empty(1).expand(images, size, size, 3, 3, channels)
-    return channels_last.tile_of(v, columns, geometry)
+    return channels_last.tile_of(v, columns, geometry, cost)
 
 
 def test_the_model_weighs_products_against_memory(monkeypatch):
     monkeypatch.setattr(rl.config, "winograd", True)
     assert tile(8, 56, 64, 64) == 4
     assert tile(1, 14, 256, 256) == 2  # few tiles share a large weight
-    assert tile(1, 7, 512, 512) == 0
+    assert tile(1, 7, 512, 512) == 2
+    assert tile(1, 7, 512, 512, cost=channels_last.BACKWARD) == 0
+    assert tile(1, 32, 16, 16) == 0  # few products for what is moved
     assert tile(8, 56, 3, 64) == 0
     assert tile(8, 56, 64, 64, channels_last.PLAIN._replace(stride=(2, 2))) == 0
     monkeypatch.setattr(rl.config, "winograd", False)

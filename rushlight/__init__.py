@@ -34,6 +34,7 @@ from rushlight.autograd import (
 )
 from rushlight.autograd.modes import is_anomaly_enabled, is_inference_mode_enabled
 from rushlight.config import config
+from rushlight.control import Graphs as _Graphs
 from rushlight.control import cond, foldl, fori_loop, map_fn, scan, switch, while_loop
 from rushlight.device import device
 from rushlight.dtypes import (
@@ -202,5 +203,6 @@ globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(_ops).items() if callable(op)})
 _keep_freed_memory()
 _Compiler.load = lambda: vars(importlib.import_module(f"{__name__}.compile"))["required"]
+_Graphs.load = lambda: importlib.import_module(f"{__name__}.graph.loops")
 _Engine.load = lambda: importlib.import_module(f"{__name__}.runtime.products").product
 _native.load = lambda: importlib.import_module(f"{__name__}.runtime.random").functions()

@@ -16,10 +16,8 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.errors import user_line
 from rushlight.func.trees import flatten
 from rushlight.ops import ops
-from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 
@@ -33,8 +31,7 @@ def traced() -> Any:
     """The functions that trace control flow; None in dynamic mode."""
     if local.state.trace is None:
         return None
-    if Graphs.load is None:
-        raise TraceError(f"control flow at {user_line()} cannot be part of a graph")
+    assert Graphs.load is not None
     return Graphs.load()
 
 

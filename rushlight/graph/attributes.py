@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,37 @@ LONG = {short: name for name, short in SHORT.items()}
 RECORDS: dict[str, Any] = {record.__name__: record for record in (Geometry, Map, Window)}
 
 
+class Nested:
+    """A graph that is an attribute of a node: printed below the line of that node."""
+
+    __slots__ = ()
+
+
+GRAPH = Nested()
+"""Stands for a graph among attributes whose text is read before that of the graph."""
+
+
+def nested(attrs: Mapping[str, Any]) -> Iterator[Any]:
+    """The graphs among the attributes of a node."""
+    for value in attrs.values():
+        if isinstance(value, Nested):
+            yield value
+        elif type(value) is tuple:
+            yield from [each for each in value if isinstance(each, Nested)]
+
+
+def with_nested(attrs: Mapping[str, Any], graphs: Iterator[Any]) -> dict[str, Any]:
+    """The attributes with other graphs, in the order of :func:`nested`."""
+    return {
+        name: tuple([next(graphs) if isinstance(each, Nested) else each for each in value])
+        if type(value) is tuple
+        else next(graphs)
+        if isinstance(value, Nested)
+        else value
+        for name, value in attrs.items()
+    }
+
+
 def literal(value: Any) -> str:
     """``value`` in the notation of graphs.
 
@@ -33,6 +65,8 @@ def literal(value: Any) -> str:
     """
     if isinstance(value, Op):
         return f"op({value.full_name})"
+    if isinstance(value, Nested):
+        return "graph"
     if isinstance(value, dtypes.dtype):
         return f"dtype({value.name})"
     if isinstance(value, np.dtype):
@@ -128,6 +162,8 @@ def build(node: ast.expr) -> Any:
             return {build(k): build(v) for k, v in pairs if k is not None}
         case ast.Call(func=ast.Name(id=name)):
             return made(name, node.args)
+        case ast.Name(id="graph"):
+            return GRAPH
     return ast.literal_eval(node)
 
 

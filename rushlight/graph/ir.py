@@ -20,7 +20,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.generator import Generator
-from rushlight.graph.attributes import SHORT, literal
+from rushlight.graph.attributes import SHORT, Nested, literal, nested
 from rushlight.ops.base import Op
 
 
@@ -93,7 +93,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Nested):
     """Inputs, captured values, outputs, and what is written to captured values in the end."""
 
     inputs: tuple[Node, ...]
@@ -166,9 +166,7 @@ def item(node: Node, index: int) -> Node:
 
 
 def show(kind: Type) -> str:
-    if isinstance(kind, tuple):
-        return f"({', '.join(map(str, kind))})"
-    return str(kind)
+    return f"({', '.join(map(str, kind))})" if isinstance(kind, tuple) else str(kind)
 
 
 def show_graph(graph: Graph, sources: bool = True) -> str:
@@ -180,6 +178,8 @@ def show_graph(graph: Graph, sources: bool = True) -> str:
     for node in nodes[len(heads) :]:
         where = f"  # {node.source}" if node.source and sources else ""
         lines.append(f"  {number[node]}: {show(node.type)} = {call(node, number, graph)}{where}")
+        for inner in nested(node.attrs):
+            lines += [f"    {line}" for line in show_graph(inner, sources).splitlines()]
     lines += [f"  write {number[t]} <- {number[value]}" for t, value in graph.writes]
     lines.append(f"  return {', '.join([number[n] for n in graph.outputs])}".rstrip())
     return "\n".join(lines)
@@ -213,6 +213,7 @@ def check(graph: Graph) -> None:
             raise TypeError(f"{node} has no type")
         if node.op is ITEM and node.type != node.inputs[0].type[node.attrs["index"]]:  # type: ignore[union-attr]
             raise TypeError(f"{node} has not the type of that result")
+        list(map(check, nested(node.attrs)))
 
 
 def interpret(graph: Graph, inputs: Sequence[Any], captured: Sequence[Any] = ()) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 
-from rushlight.graph.attributes import DTYPES, LONG, arguments, parse_literal
+from rushlight.graph import control  # noqa: F401, whose ops are in the registry
+from rushlight.graph.attributes import DTYPES, LONG, arguments, parse_literal, with_nested
 from rushlight.graph.ir import CAPTURED, INPUT, STRUCTURES, Graph, Node, Source, TensorType
 from rushlight.ops.base import registry
 
@@ -36,7 +38,7 @@ def parse(text: str) -> Graph:
             names[node] = ast.literal_eval(match[3])
     outputs: list[Node] = []
     writes = []
-    for line in body:
+    for line, inner in grouped(body):
         words = line.split()
         if words[0] == "write":
             writes.append((nodes[words[1]], nodes[words[3]]))
@@ -46,11 +48,23 @@ def parse(text: str) -> Graph:
             found = LINE.match(line)
             if found is None:
                 raise ValueError(f"not a line of a graph: {line.strip()!r}")
-            nodes[f"%{found[1]}"] = parse_node(found, nodes)
+            nodes[f"%{found[1]}"] = parse_node(found, nodes, map(parse, inner))
     return Graph(tuple(inputs), tuple(captured), tuple(outputs), tuple(writes), names)
 
 
-def parse_node(found: re.Match[str], nodes: Mapping[str, Node]) -> Node:
+def grouped(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """The lines of a graph, each with the texts of the graphs below it."""
+    margin = " " * (len(lines[0]) - len(lines[0].lstrip()) + 1)
+    at = [i for i, line in enumerate(lines) if not line.startswith(margin)]
+    for begin, end in zip(at, [*at[1:], len(lines)], strict=True):
+        below = textwrap.dedent("\n".join(lines[begin + 1 : end]))
+        yield (
+            lines[begin],
+            [f"graph({text}" for text in re.split(r"^graph\(", below, flags=re.M)[1:]],
+        )
+
+
+def parse_node(found: re.Match[str], nodes: Mapping[str, Node], graphs: Iterator[Graph]) -> Node:
     _, kind, name, inner, where = found.groups()
     op = STRUCTURES.get(name) or registry.get(name)
     if op is None:
@@ -64,7 +78,7 @@ def parse_node(found: re.Match[str], nodes: Mapping[str, Node]) -> Node:
         source = Source(file, int(line), module)
     several = kind.startswith("(")
     types = [parse_type(k[0]) for k in re.finditer(KIND, kind)]
-    values = {k: parse_literal(v) for k, v in attrs.items()}
+    values = with_nested({k: parse_literal(v) for k, v in attrs.items()}, graphs)
     return Node(op, inputs, values, tuple(types) if several else types[0], source)
 
 

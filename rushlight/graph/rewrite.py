@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.graph.attributes import literal
+from rushlight.graph.attributes import literal, nested
 from rushlight.graph.ir import (
     CAPTURED,
     CONSTANT,
@@ -329,7 +329,8 @@ def identity(node: Node) -> Any:
         return CONSTANT, value.dtype, value.shape, content
     if not node.attrs:
         return node.op, node.inputs
-    return node.op, node.inputs, tuple([(k, literal(v)) for k, v in node.attrs.items()])
+    inner = map(str, nested(node.attrs))
+    return node.op, node.inputs, tuple([(k, literal(v)) for k, v in node.attrs.items()]), *inner
 
 
 def below_op(term: Any) -> Any:

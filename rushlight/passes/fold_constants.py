@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.modes import local
+from rushlight.graph.control import Control
 from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, compute, constant
 from rushlight.graph.rewrite import EXPAND, Rewriter, number_of, rewrite
 from rushlight.ops.base import Op
@@ -80,6 +81,8 @@ def computed_item(node: Node, rewriter: Rewriter) -> Node | None:
     """One of the results of a node of constants."""
     (whole,) = node.inputs
     assert whole is not None
+    if isinstance(whole.op, Control):  # which may take long, or for ever
+        return None
     constant_inputs = whole.inputs and all([n and n.op is CONSTANT for n in whole.inputs])
     y = result(whole) if constant_inputs else None
     return None if y is None else kept(y[node.attrs["index"]], node, rewriter)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rushlight.config import config
 from rushlight.graph.ir import Graph
-from rushlight.passes.borders import copy_old_values
+from rushlight.passes.borders import copy_borders
 from rushlight.passes.dead import drop_dead
 from rushlight.passes.early import early_first
 from rushlight.passes.order import Plan, plan
@@ -45,9 +45,10 @@ PASSES = (
     ),
     Pass(
         "borders",
-        copy_old_values,
+        copy_borders,
         why="after simplification, which sees no difference between a value and its copy",
-        holds="outputs and written values are not captured tensors that are written to",
+        holds="outputs and written values are not captured tensors that are written to; operands "
+        "of branches and loops are contiguous in memory",
     ),
 )
 

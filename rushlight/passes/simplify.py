@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rushlight.graph.attributes import nested, with_nested
+from rushlight.graph.control import Control
 from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.graph.rewrite import EXPAND, Rewriter, equations, rewrite
 from rushlight.ops.base import Op
@@ -29,7 +31,7 @@ def simplify(graph: Graph) -> Graph:
       %1: f32[2,3] = add(%0, %0)
       return %1
     """
-    return rewrite(graph, fold, narrow, sink, apply_rules)
+    return rewrite(graph, fold, narrow, sink, apply_rules, simplify_inside)
 
 
 apply_rules = equations(RULES)
@@ -48,3 +50,11 @@ def narrow(node: Node, rewriter: Rewriter) -> Node | None:
     if shape == node.type.shape:
         return small
     return rewriter.make(EXPAND, (small,), {"size": node.type.shape}, node.type)
+
+
+def simplify_inside(node: Node, rewriter: Rewriter) -> Node | None:
+    """Branches and loops hold graphs that are simplified, too."""
+    if not isinstance(node.op, Control):
+        return None
+    graphs = map(simplify, nested(node.attrs))
+    return Node(node.op, node.inputs, with_nested(node.attrs, graphs), node.type, node.source)

@@ -11,9 +11,11 @@ from rushlight.profiler.events import Recorder
 from rushlight.runtime.driver import driver
 from rushlight.runtime.executable import Binding, Executable, Library
 from rushlight.runtime.explain import Reader, Step
-from rushlight.runtime.measure import clock, seconds
-from rushlight.runtime.program import CallStep, CopyStep
+from rushlight.runtime.measure import clock, has_loops, seconds, whole_seconds
+from rushlight.runtime.program import CallStep, CopyStep, RowStep
 from rushlight.runtime.threads import pool
+
+KINDS = {CallStep: "call", CopyStep: "copy", RowStep: "copy"}
 
 
 def watch_program(function: Callable[..., None]) -> Callable[..., None]:
@@ -31,7 +33,7 @@ def watch_program(function: Callable[..., None]) -> Callable[..., None]:
         try:
             for number, begin, spent in timed(self, arrays):
                 step = self.program.steps[number]
-                kind = {CallStep: "call", CopyStep: "copy"}.get(type(step), "kernel")
+                kind = KINDS.get(type(step), "kernel")
                 at = begin - notes.origin
                 notes.add("", kind, at, at + spent).step = self.executable, number
         finally:
@@ -46,13 +48,18 @@ def timed(binding: Binding, arrays: Any) -> Iterator[tuple[int, float, float]]:
     number, threads = binding.program.early * binding.skipped, pool()
     threads.begin()
     try:
+        if has_loops(binding.program):
+            begin = time.perf_counter()
+            for number, t in enumerate(whole_seconds(binding, arrays)):
+                yield number, begin + number * t, t
+            return
         for part in binding.parts[binding.skipped :]:
             begin = time.perf_counter()
             try:
                 spent = seconds(binding, part, arrays)
             except Exception as error:
                 if isinstance(part, Library):
-                    binding.locate(error, part.step.origin)
+                    binding.locate(error, part.step)
                 raise
             for t in spent:
                 yield number, begin, t

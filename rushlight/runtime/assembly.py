@@ -22,7 +22,8 @@ from rushlight.codegen.recurrent import Recurrence, Shape, recurrence
 from rushlight.codegen.tiling import Work, Works
 from rushlight.codegen.works import works_of
 from rushlight.graph.attributes import DTYPES, LONG
-from rushlight.graph.ir import CAPTURED, CONSTANT, ITEM, Graph, Node, TensorType
+from rushlight.graph.control import Control, origin_of
+from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, TensorType
 from rushlight.ops.attention_blocks import Blocked
 from rushlight.ops.recurrent_scans import Scan
 from rushlight.passes.clusters import types as types_of
@@ -32,6 +33,7 @@ from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
 from rushlight.runtime.arena import ALIGNMENT, Block
 from rushlight.runtime.arena import plan as plan_memory
+from rushlight.runtime.control import Inlined, found_inside
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 from rushlight.runtime.preparation import Memory, Preparation
@@ -68,6 +70,7 @@ def links_of(
 
 def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
     """The exceptions that a kernel can end with: (number, position) → exception."""
+    _, plan = found_inside(graph, plan, step.path)
     group: Any = plan.steps[step.origin]
     late = [node for node in group.outputs if node in plan.stores]
     errors = lower(group, late)[step.number].errors
@@ -98,6 +101,7 @@ class Assembly:
         self.links: dict[int, list[int]] = {}  # the steps that are chained to them
         self.loops_over_time: dict[int, Recurrence] = {}
         self.blocks_of_weights: dict[int, Attended] = {}
+        self.inlined: dict[int, Inlined] = {}  # branches and loops
         self.space: dict[Memory, int] = {}  # the slots of memory that they need
         self.packed: dict[Memory, Memory] = {}  # what of it another one has filled already
         early = [n for step in plan.steps[: plan.early] for n in step.nodes]
@@ -120,6 +124,8 @@ class Assembly:
                 self.recur(step.node, number)
             elif number in self.blocks_of_weights:
                 self.attend(step.node, number)
+            elif number in self.inlined:
+                self.inline(step.node, number)
             elif not step.alias:
                 self.program.steps.append(self.call(step.node, number))
         for node, target in self.copies:
@@ -162,9 +168,8 @@ class Assembly:
         found: list[Node] = []
         for node in nodes:
             if isinstance(node.type, tuple):
-                count = len(node.type) - ("generator" in node.attrs)
-                several = [self.items.get((node, i)) for i in range(count)]
-                found += [n for n in several if n is not None]
+                several = [self.items.get((node, i)) for i in range(len(node.type))]
+                found += [n for n in several if n is not None and not is_state(n)]
             else:
                 found.append(node)
         return found
@@ -237,6 +242,9 @@ class Assembly:
             spaces |= {key: kind for key, kind in own.items() if key[1] in used}
         for number, found in self.blocks_of_weights.items():
             spaces |= self.spaces_of(number, {"space": found.space})
+        for number, inlined in self.inlined.items():
+            results = [n if n in self.first else None for n in self.results(inlined.node)]
+            spaces |= {(number, name): kind for name, kind in inlined.spaces(results)}
         filled = self.preparation.filled
         for memory in dict.fromkeys(filled.values()):
             self.space[memory] = self.keep(spaces[memory])
@@ -317,6 +325,9 @@ class Assembly:
         """Which calls the contraction engine takes over, and how."""
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Call) and not step.alias:
+                if isinstance(step.node.op, Control):
+                    self.inlined[number] = Inlined(step.node, self.build_inside)
+                    continue
                 if isinstance(step.node.op, Scan):
                     self.recurrence(number, step.node)
                     continue
@@ -387,6 +398,19 @@ class Assembly:
             if result is not None and result in self.slot_of:
                 slots[name] = self.slot_of[result]
         return slots
+
+    def build_inside(self, graph: Graph, plan: Plan) -> Program:
+        return build(graph, plan, self.machine)
+
+    def inline(self, node: Node, origin: int) -> None:
+        """The steps of branches and loops."""
+        slots = {name: slot for (number, name), slot in self.space.items() if number == origin}
+        for i, result in enumerate(self.results(node)):
+            if result is not None and not is_state(result):
+                slots[f"result {i}"] = self.slot_of[result]
+        homes = [captured_state(n) if is_state(n) else self.home(n) for n in node.inputs if n]
+        operands = [self.slot_of[home] for home in homes]
+        self.inlined[origin].emit(self.program, origin, slots, operands)
 
     def attention(self, number: int, node: Node) -> None:
         """Takes attention over, if all of its operands are in memory as views of it."""
@@ -597,15 +621,11 @@ class Assembly:
 
 def is_state(node: Node) -> bool:
     """Whether a value is the state of a generator, which random calls keep themselves."""
-    if node.op is not ITEM:
-        return False
-    (maker,) = node.inputs
-    assert maker is not None
-    return "generator" in maker.attrs and node.attrs["index"] == len(maker.type) - 1
+    return origin_of(node) is not None
 
 
 def captured_state(node: Any) -> Node:
-    """The captured generator whose state a node is."""
-    while node.op is not CAPTURED:
-        node = node.inputs[0]
+    """The generator, a value from outside, whose state a node is."""
+    while (before := origin_of(node)) is not None:
+        node = before
     return node

@@ -17,6 +17,14 @@ from rushlight.runtime.jit import PLAIN, Library, load
 from rushlight.runtime.threads import symbols
 
 STEP = 6  # words of a native step: function, table of buffers, count, chunk, chunks, bytes
+COPY, ROW, JUMP, COUNT, GROW = range(5)
+"""What a step without a function does: its kind is in the place of the chunks. Then there are
+
+    ROW    the strides of source and target, in the places of the count and the chunk
+    JUMP   the number that means no jump, and the step to go to
+    COUNT  the number to add
+    GROW   the number at which Python must make room
+"""
 ITEMS = tuple.__basicsize__  # bytes of a tuple before its elements
 DATA = object.__basicsize__  # bytes of an array before the address of its data
 
@@ -40,33 +48,77 @@ define internal void @chunk(ptr %step, i64 %number) {{
   ret void
 }}
 
-; Runs steps until one meets an error; the result is how many have run.
-define i64 @rl_run(ptr %steps, i64 %count, ptr %pool, ptr %error) {{
-  %any = icmp sgt i64 %count, 0
+; Runs steps from one on, until one meets an error or needs Python; the result is which one, or how
+; many there are.
+define i64 @rl_run_from(ptr %steps, i64 %first, i64 %count, ptr %pool, ptr %error) {{
+  %any = icmp slt i64 %first, %count
   br i1 %any, label %step, label %end
 
 step:
-  %i = phi i64 [ 0, %0 ], [ %next, %ran ]
+  %i = phi i64 [ %first, %0 ], [ %next, %ran ]
+  %after = add i64 %i, 1
   %offset = mul i64 %i, {STEP}
   %at = getelementptr i64, ptr %steps, i64 %offset
   %function = load ptr, ptr %at
-  %copies = icmp eq ptr %function, null
-  br i1 %copies, label %copy, label %kernel
-
-copy:
   %table.at = getelementptr i64, ptr %at, i64 1
   %table = load ptr, ptr %table.at
-  %source = load ptr, ptr %table
-  %target.at = getelementptr i64, ptr %table, i64 1
-  %target = load ptr, ptr %target.at
-  %bytes.at = getelementptr i64, ptr %at, i64 5
-  %bytes = load i64, ptr %bytes.at
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
-  br label %ran
-
-kernel:
   %chunks.at = getelementptr i64, ptr %at, i64 4
   %chunks = load i64, ptr %chunks.at
+  %other = icmp eq ptr %function, null
+  br i1 %other, label %other.step, label %kernel
+
+other.step:
+  %x.at = getelementptr i64, ptr %at, i64 2
+  %x = load i64, ptr %x.at
+  %y.at = getelementptr i64, ptr %at, i64 3
+  %y = load i64, ptr %y.at
+  %bytes.at = getelementptr i64, ptr %at, i64 5
+  %bytes = load i64, ptr %bytes.at
+  %one = load ptr, ptr %table
+  switch i64 %chunks, label %copy [
+    i64 {ROW}, label %row
+    i64 {JUMP}, label %jump
+    i64 {COUNT}, label %count.step
+    i64 {GROW}, label %grow
+  ]
+
+copy:
+  %target.at = getelementptr i64, ptr %table, i64 1
+  %target = load ptr, ptr %target.at
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %one, i64 %bytes, i1 false)
+  br label %ran
+
+row:
+  %row.target.at = getelementptr i64, ptr %table, i64 1
+  %row.target = load ptr, ptr %row.target.at
+  %row.counter.at = getelementptr i64, ptr %table, i64 2
+  %row.counter = load ptr, ptr %row.counter.at
+  %row.number = load i64, ptr %row.counter
+  %row.x = mul i64 %row.number, %x
+  %row.y = mul i64 %row.number, %y
+  %row.from = getelementptr i8, ptr %one, i64 %row.x
+  %row.to = getelementptr i8, ptr %row.target, i64 %row.y
+  call void @llvm.memcpy.p0.p0.i64(ptr %row.to, ptr %row.from, i64 %bytes, i1 false)
+  br label %ran
+
+jump:
+  %held = load i64, ptr %one
+  %stay = icmp eq i64 %held, %x
+  %to = select i1 %stay, i64 %after, i64 %y
+  br label %ran
+
+count.step:
+  %old = load i64, ptr %one
+  %new = add i64 %old, %x
+  store i64 %new, ptr %one
+  br label %ran
+
+grow:
+  %rows = load i64, ptr %one
+  %full = icmp sge i64 %rows, %x
+  br i1 %full, label %end, label %ran
+
+kernel:
   %several = icmp sgt i64 %chunks, 1
   br i1 %several, label %parallel, label %alone
 
@@ -84,12 +136,18 @@ checked:
   br i1 %failed, label %end, label %ran
 
 ran:
-  %next = add i64 %i, 1
+  %next = phi i64 [ %after, %copy ], [ %after, %row ], [ %to, %jump ], [ %after, %count.step ],
+                  [ %after, %grow ], [ %after, %checked ]
   %more = icmp slt i64 %next, %count
   br i1 %more, label %step, label %end
 
 end:
-  %done = phi i64 [ 0, %0 ], [ %i, %checked ], [ %count, %ran ]
+  %done = phi i64 [ %count, %0 ], [ %i, %checked ], [ %i, %grow ], [ %count, %ran ]
+  ret i64 %done
+}}
+
+define i64 @rl_run(ptr %steps, i64 %count, ptr %pool, ptr %error) {{
+  %done = call i64 @rl_run_from(ptr %steps, i64 0, i64 %count, ptr %pool, ptr %error)
   ret i64 %done
 }}
 
@@ -140,16 +198,18 @@ class Driver:
     """The functions of :data:`DRIVER`, as Python calls them.
 
     ``call(part, arrays, pool)`` runs a part, ``run(steps, count, pool, error)`` steps whose
-    buffers are in place: how many have run. ``place(arrays, pairs, count)`` puts them there.
+    buffers are in place: how many have run. ``run_from(steps, first, ...)`` goes on with steps.
+    ``place(arrays, pairs, count)`` puts them there.
     """
 
-    __slots__ = ("call", "library", "place", "run")
+    __slots__ = ("call", "library", "place", "run", "run_from")
 
     def __init__(self) -> None:
         self.library: Library = load([object_code(DRIVER, PLAIN)], symbols())
         word, size, arrays = ctypes.c_void_p, ctypes.c_int64, ctypes.py_object
         self.call = self.function("rl_call", size, word, arrays, word)
         self.run = self.function("rl_run", size, word, size, word, word)
+        self.run_from = self.function("rl_run_from", size, word, size, size, word, word)
         self.place = self.function("rl_place", None, arrays, word, size)
 
     def function(self, name: str, *kinds: Any) -> Callable[..., Any]:

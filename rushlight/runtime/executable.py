@@ -24,18 +24,29 @@ from rushlight.runtime import files, natives
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.assembly import build, errors_of
 from rushlight.runtime.cache import Cache, folder
-from rushlight.runtime.driver import STEP, driver
+from rushlight.runtime.control import found_inside
+from rushlight.runtime.driver import COPY, COUNT, GROW, JUMP, ROW, STEP, driver
 from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import Library as Loaded
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.keeper import Keeper
-from rushlight.runtime.program import CallStep, KernelStep, Step
+from rushlight.runtime.program import (
+    CallStep,
+    CopyStep,
+    CountStep,
+    GrowStep,
+    JumpStep,
+    KernelStep,
+    RowStep,
+    Step,
+)
 from rushlight.runtime.threads import pool
 from rushlight.runtime.verify import verify
 from rushlight.runtime.workshop import Workshop
 from rushlight.tensor import Tensor
 
 empty = np.empty
+FEW_ROWS = 16  # of a stack at first
 WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
 
 Arrays = tuple[Any, ...]
@@ -155,7 +166,9 @@ class Binding:
         self.arrays: list[Any] = [None] * len(program.slots)
         self.copied: list[tuple[np.ndarray, np.ndarray]] = []
         self.readers: list[list[tuple[Library, int]]] = [[] for _ in program.slots]
-        self.parts: list[Native | Library] = []  # what to run, one after the other
+        self.parts: list[Any] = []  # what to run, one after the other: Native, Library or Jump
+        self.kernels: list[Step] = []  # the native steps
+        self.stacks: dict[int, np.ndarray] = {}  # their memory, by slots
         self.skipped = 0  # early parts that this call need not run
         self.border()
         self.tabulate()
@@ -184,35 +197,71 @@ class Binding:
         """One table with the addresses of the buffers of all steps, and the native steps."""
         which: list[int] = []  # the slot of each address
         native: list[list[int]] = []
+        firsts: list[int] = []  # for each native step the first one of its part
+        rows: list[int] = []  # for each step how many native ones are before it
         begin = 0
         last = len(self.program.slots)
+        asked = jumps_over_calls(self.program.steps)
+        lands = {asked[number].to: 0 for number in asked}  # the parts where their jumps lead to
         for number, step in enumerate(self.program.steps):
+            if number in lands:
+                begin = self.cut(native, begin)
+                lands[number] = len(self.parts)
             if number == self.program.early:
+                begin = self.cut(native, begin)
+            rows.append(len(native))
+            if isinstance(step, CallStep) or number in asked:
                 self.cut(native, begin)
+                self.parts.append(
+                    Library(self, step) if isinstance(step, CallStep) else Jump(self, asked[number])
+                )
                 begin = len(native)
-            if isinstance(step, CallStep):
-                self.cut(native, begin)
-                self.parts.append(Library(self, step))
-                begin = len(native)
-            elif isinstance(step, KernelStep):
-                function = self.executable.function(step.name, step.shared)
-                chunks = -(-step.parts // max(1, step.chunk))
-                native.append([function, len(which), step.parts, step.chunk, chunks, 0])
-                which += [*step.slots, last]
-            else:
-                nbytes = self.program.slots[step.source].nbytes
-                native.append([0, len(which), 0, 0, 0, nbytes])
-                which += [step.source, step.target]
+                continue
+            row, buffers = self.native(step, last)
+            row[1] = len(which)
+            native.append(row)
+            firsts.append(begin)
+            which += buffers
+            self.kernels.append(step)
+        rows.append(len(native))
         self.cut(native, begin)
-        self.kernels = [s for s in self.program.steps if not isinstance(s, CallStep)]
+        lands[len(self.program.steps)] = len(self.parts)
+        for part in self.parts:
+            if isinstance(part, Jump):
+                part.to = lands[part.step.to]
+        for row, first, step in zip(native, firsts, self.kernels, strict=True):
+            if isinstance(step, JumpStep):
+                row[3] = rows[step.to] - first
         self.which, self.table = which, np.zeros(len(which), np.int64)
         self.steps = np.array(native, np.int64).reshape(-1, STEP)
         self.steps[:, 1] = self.table.ctypes.data + 8 * self.steps[:, 1]
 
-    def cut(self, native: list[list[int]], begin: int) -> None:
-        """The native steps from ``begin`` on become a part."""
+    def native(self, step: Step, error: int) -> tuple[list[int], Sequence[int]]:
+        """The words of a native step, and the slots whose addresses are in its table."""
+        match step:
+            case KernelStep():
+                function = self.executable.function(step.name, step.shared)
+                chunks = -(-step.parts // max(1, step.chunk))
+                return [function, 0, step.parts, step.chunk, chunks, 0], (*step.slots, error)
+            case CopyStep():
+                nbytes = self.program.slots[step.source].nbytes
+                return [0, 0, 0, 0, COPY, nbytes], step
+            case RowStep():
+                return [0, 0, step.from_stride, step.to_stride, ROW, step.nbytes], step[:3]
+            case JumpStep():
+                return [0, 0, step.number, 0, JUMP, 0], (step.slot,)
+            case CountStep():
+                return [0, 0, step.by, 0, COUNT, 0], (step.counter,)
+            case GrowStep():
+                return [0, 0, FEW_ROWS, 0, GROW, 0], (step.counter,)
+        raise TypeError(f"{step} is no native step")
+
+    def cut(self, native: list[list[int]], begin: int) -> int:
+        """The native steps from ``begin`` on become a part; the next one begins where they end."""
         if len(native) > begin:
-            self.parts.append(Native(self, begin, [step[4] for step in native[begin:]]))
+            chunks = [step[4] if step[0] else 0 for step in native[begin:]]
+            self.parts.append(Native(self, begin, chunks))
+        return len(native)
 
     def fix(self) -> None:
         """Addresses and arrays that are the same at every call; and pairs for the others."""
@@ -228,6 +277,8 @@ class Binding:
             elif slot.where == "constant":
                 self.put(i, self.program.constants[slot.place])
                 addresses[i] = self.arrays[i].ctypes.data
+            elif slot.where == "stack":
+                addresses[i] = self.make_room(i, FEW_ROWS)
             elif slot.where == "function":
                 addresses[i] = self.executable.function(*self.program.functions[slot.place])
         pairs = []
@@ -241,6 +292,14 @@ class Binding:
         first = natives[: 1 + (self.keeper is not None)]  # one of them is the first to run
         for part in natives:
             part.describe(self.pairs if part in first else self.pairs[:0])
+
+    def make_room(self, stack: int, rows: int) -> int:
+        """Memory for so many rows of a stack, with those that are there; the result is where."""
+        old, size = self.stacks.get(stack), self.program.slots[stack].nbytes
+        new = self.stacks[stack] = np.empty(rows * size, np.uint8)
+        if old is not None:
+            new[: old.size] = old
+        return new.ctypes.data
 
     def put(self, slot: int, array: Any) -> None:
         """Gives a slot its array, and tells who reads it."""
@@ -295,12 +354,20 @@ class Binding:
             self.put(self.first + i, self.ready[i])
 
     def execute(self, arrays: Arrays) -> None:
-        for part in self.parts[self.skipped :]:
+        """Runs the program on the arrays of a call."""
+        self.run_parts(arrays)
+
+    def run_parts(self, arrays: Arrays) -> None:
+        number, count = self.skipped, len(self.parts)
+        while number < count:
+            part = self.parts[number]
+            number += 1
             try:
-                part.run(arrays)
+                if part.run(arrays):
+                    number = part.to
             except Exception as error:
                 if isinstance(part, Library):
-                    self.locate(error, part.step.origin)
+                    self.locate(error, part.step)
                 raise
 
     def release(self) -> None:
@@ -309,20 +376,26 @@ class Binding:
             self.put(slot, None)
         self.copied.clear()
 
-    def fail(self, number: int) -> None:
-        """Raises the error that a kernel has met."""
+    def resume(self, number: int) -> None:
+        """Does what a native step has stopped for: more memory for a stack, or an error."""
+        step = self.kernels[number]
+        if isinstance(step, GrowStep) and not self.error[0]:
+            rows = 2 * int(self.steps[number, 2])
+            self.table[np.array(self.which) == step.stack] = self.make_room(step.stack, rows)
+            self.steps[number, 2] = rows
+            return
         code, position = int(self.error[0]), int(self.error[1])
         self.error[:] = 0
-        step = self.kernels[number]
         assert isinstance(step, KernelStep)
         executable = self.executable
         error = errors_of(executable.graph, executable.plan, step)(code - 1, position)
-        self.locate(error, step.origin)
+        self.locate(error, step)
         raise error
 
-    def locate(self, error: Exception, origin: int) -> None:
+    def locate(self, error: Exception, step: KernelStep | CallStep) -> None:
         """Notes the user's lines that a step comes from."""
-        nodes = self.executable.plan.steps[origin].nodes
+        _, plan = found_inside(self.executable.graph, self.executable.plan, step.path)
+        nodes = plan.steps[step.origin].nodes
         lines = {f"{n.source.file}:{n.source.line}": None for n in nodes if n.source is not None}
         place = f"in the compiled function, at {', '.join(lines)}"
         if lines and sys.version_info >= (3, 11):
@@ -355,17 +428,39 @@ class Native:
     def run(self, arrays: Arrays) -> None:
         if not self.shared:
             done = self.call(self.at, arrays, 0)
-        else:
-            threads = pool()
+            if done != self.count:
+                self.go_on(done, 0)
+            return
+        threads = pool()
+        if self.wakes:
+            threads.begin()
+        try:
+            done = self.call(self.at, arrays, threads.address)
+            if done != self.count:
+                self.go_on(done, threads.address)
+        finally:
             if self.wakes:
-                threads.begin()
-            try:
-                done = self.call(self.at, arrays, threads.address)
-            finally:
-                if self.wakes:
-                    threads.end()
-        if done != self.count:
-            self.binding.fail(self.first + done)
+                threads.end()
+
+    def go_on(self, done: int, threads: int) -> None:
+        """Runs the rest, after a step that has stopped."""
+        error = self.binding.error.ctypes.data
+        while done != self.count:
+            self.binding.resume(self.first + done)
+            done = driver().run_from(self.steps, done, self.count, threads, error)
+
+
+class Jump:
+    """A jump over library calls, which Python makes."""
+
+    to = 0  # the part where it leads to
+
+    def __init__(self, binding: Binding, step: JumpStep) -> None:
+        self.binding, self.step = binding, step
+
+    def run(self, _: Arrays) -> bool:
+        """Whether to go there."""
+        return self.binding.arrays[self.step.slot].item() != self.step.number
 
 
 class Library:
@@ -424,3 +519,16 @@ def seen_by(step: Step) -> Iterator[int]:
     if isinstance(step, CallStep):
         yield from [operand.slot for operand in step.operands if operand is not None]
         yield from [slot for slot in (*step.results, step.generator) if slot is not None]
+    elif isinstance(step, JumpStep):
+        yield step.slot
+
+
+def jumps_over_calls(steps: Sequence[Step]) -> dict[int, JumpStep]:
+    """The jumps, by their numbers, that lead to the other side of a library call."""
+    calls = [i for i, step in enumerate(steps) if isinstance(step, CallStep)]
+    jumps = [(i, step) for i, step in enumerate(steps) if isinstance(step, JumpStep)]
+    return {
+        i: step
+        for i, step in jumps
+        if any([min(i, step.to) <= call < max(i, step.to) for call in calls])
+    }

@@ -24,16 +24,27 @@ from rushlight.codegen.loops import lower
 from rushlight.codegen.shared import text_of
 from rushlight.errors import PACKAGE
 from rushlight.graph.arguments import Arguments
-from rushlight.graph.ir import ITEM, Node, Source
+from rushlight.graph.ir import ITEM, Graph, Node, Source
 from rushlight.passes.fuse import Group
+from rushlight.passes.order import Plan
 from rushlight.runtime.assembly import links_of
+from rushlight.runtime.control import found_inside
 from rushlight.runtime.costs import Cost, call_cost, kernel_cost, nbytes
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.jit import target
 from rushlight.runtime.measure import measure
 from rushlight.runtime.natives import registers
 from rushlight.runtime.page import page, step_table
-from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Slot
+from rushlight.runtime.program import (
+    CallStep,
+    CopyStep,
+    CountStep,
+    GrowStep,
+    JumpStep,
+    KernelStep,
+    RowStep,
+    Slot,
+)
 from rushlight.runtime.specialization import Call, Specialization, specialize
 from rushlight.runtime.table import text
 from rushlight.symbol import TraceError
@@ -48,7 +59,7 @@ class Step:
 
     number: int
     program: str  # "forward" or "backward"
-    kind: str  # "kernel", "call" or "copy"
+    kind: str  # "kernel", "call", "copy" or "jump"
     what: str
     space: tuple[int, ...]  # the sizes of its loops, or of its result
     cost: Cost
@@ -196,7 +207,7 @@ class Reader:
         self, label: str, executable: Executable, times: Sequence[float], whole: float
     ) -> None:
         self.label, self.executable, self.times, self.whole = label, executable, times, whole
-        self.kernels: dict[int, list[Kernel]] = {}  # of each step of the plan
+        self.kernels: dict[Any, list[Kernel]] = {}  # of each step of the plan
         inputs = {node: f"input {i}" for i, node in enumerate(executable.graph.inputs)}
         self.names = {**executable.graph.names, **inputs}
 
@@ -204,17 +215,28 @@ class Reader:
         for number, step in enumerate(self.executable.program.steps):
             if isinstance(step, KernelStep):
                 about = self.shared(step) if step.shared else self.kernel(step)
+            elif isinstance(step, CallStep):
+                about = self.call(step)
+            elif isinstance(step, (CopyStep, RowStep)):
+                about = self.copy(step)
             else:
-                about = self.call(step) if isinstance(step, CallStep) else self.copy(step)
+                about = self.control(step)
             seconds = self.times[number]
             yield Step(number, self.label, measured=seconds, share=seconds / self.whole, **about)
 
+    @functools.cache  # noqa: B019
+    def inside(self, path: tuple[tuple[int, int], ...]) -> tuple[Graph, Plan]:
+        """The graph that a step is of, and its plan."""
+        return found_inside(self.executable.graph, self.executable.plan, path)
+
     def kernel(self, step: KernelStep) -> dict[str, Any]:
-        group: Any = self.executable.plan.steps[step.origin]
-        if step.origin not in self.kernels:
-            late = [node for node in group.outputs if node in self.executable.plan.stores]
-            self.kernels[step.origin] = lower(group, late)
-        kernels = self.kernels[step.origin]
+        _, plan = self.inside(step.path)
+        group: Any = plan.steps[step.origin]
+        key = (step.path, step.origin)
+        if key not in self.kernels:
+            late = [node for node in group.outputs if node in plan.stores]
+            self.kernels[key] = lower(group, late)
+        kernels = self.kernels[key]
         kernel = kernels[step.number]
         part = f" ({step.number + 1} of {len(kernels)})" if len(kernels) > 1 else ""
         return {
@@ -242,7 +264,7 @@ class Reader:
         elif step.name == fill.NAME:
             numbers = self.executable.program.constants[slots[step.slots[1]].place]
             written = step.parts * int(numbers[fill.FIELDS.index("run")])
-            group: Any = self.executable.plan.steps[step.origin]
+            group: Any = self.inside(step.path)[1].steps[step.origin]
             about |= {"cost": Cost(0, written, 0), "lines": lines_of(group.nodes)}
             what = f"zeros for {title(group) if isinstance(group, Group) else what}"
         elif step.name == chains.NAME:
@@ -252,9 +274,10 @@ class Reader:
 
     def chain(self, step: KernelStep, about: dict[str, Any]) -> dict[str, Any]:
         """A product and the kernels that follow it row by row."""
-        plan, program = self.executable.plan, self.executable.program
+        (_, plan), program = self.inside(step.path), self.executable.program
+        links = self.links(step.path)[step.origin]
         names = [name for name, _ in [program.functions[s.place] for s in self.pointers(step)]]
-        groups: list[Any] = [plan.steps[n] for n in self.links[step.origin]]
+        groups: list[Any] = [plan.steps[n] for n in links]
         kernels = [lower(g, [n for n in g.outputs if n in plan.stores])[0] for g in groups]
         cost = functools.reduce(Cost.plus, map(kernel_cost, kernels), about["cost"])
         lines = lines_of([n for g in (plan.steps[step.origin], *groups) for n in g.nodes])
@@ -262,7 +285,7 @@ class Reader:
             **about,
             "kind": "kernel",
             "what": " → ".join([about["what"], *map(title, groups)]),
-            "chained": tuple(self.links[step.origin]),
+            "chained": tuple(links),
             "cost": cost,
             "lines": lines,
             "function": ", ".join(names),
@@ -270,18 +293,18 @@ class Reader:
             "code": "\n\n".join(map(self.executable.kernel_text, names[1:])),
         }
 
-    @functools.cached_property
-    def links(self) -> Mapping[int, Sequence[int]]:
-        """The steps of the plan that are chained to a product."""
-        executable = self.executable
-        return links_of(executable.graph, executable.plan, target(), executable.still)
+    @functools.cache  # noqa: B019
+    def links(self, path: tuple[tuple[int, int], ...]) -> Mapping[int, Sequence[int]]:
+        """The steps of a plan that are chained to a product."""
+        still = () if path else self.executable.still
+        return links_of(*self.inside(path), target(), still)
 
     def pointers(self, step: KernelStep) -> list[Slot]:
         slots = [self.executable.program.slots[n] for n in step.slots]
         return [slot for slot in slots if slot.where == "function"]
 
     def call(self, step: CallStep | KernelStep) -> dict[str, Any]:
-        node: Any = self.executable.plan.steps[step.origin].nodes[0]
+        node: Any = self.inside(step.path)[1].steps[step.origin].nodes[0]
         first = node.type[0] if isinstance(node.type, tuple) else node.type
         return {
             "kind": "call",
@@ -292,7 +315,24 @@ class Reader:
             "origin": step.origin,
         }
 
-    def copy(self, step: CopyStep) -> dict[str, Any]:
+    def control(self, step: JumpStep | CountStep | GrowStep) -> dict[str, Any]:
+        """A step of a branch or a loop."""
+        match step:
+            case JumpStep(number=number, to=to):
+                what = f"to step {to} unless {number}"
+            case CountStep(by=by):
+                what = f"count {by:+}"
+            case _:
+                what = "room on a stack"
+        return {
+            "kind": "jump",
+            "what": what,
+            "space": (),
+            "cost": Cost(8, 0, 0),
+            "lines": {None: 1.0},
+        }
+
+    def copy(self, step: CopyStep | RowStep) -> dict[str, Any]:
         source = self.executable.program.slots[step.source]
         return {
             "kind": "copy",

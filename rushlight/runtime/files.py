@@ -18,11 +18,26 @@ from rushlight.graph.attributes import DTYPES, literal, parse_literal
 from rushlight.graph.ir import Graph, show_graph
 from rushlight.ops.base import registry
 from rushlight.runtime.cache import fingerprint, key_of
-from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
+from rushlight.runtime.program import (
+    CallStep,
+    CopyStep,
+    CountStep,
+    GrowStep,
+    JumpStep,
+    KernelStep,
+    Operand,
+    Program,
+    RowStep,
+    Slot,
+)
 from rushlight.settings import get_num_threads
 
 SIZES = ("arena", "kept", "early")
 NAMES = {kind.numpy: name for name, kind in DTYPES.items()}
+PLAIN: dict[str, Any] = {
+    "copy": CopyStep, "row": RowStep, "jump": JumpStep, "count": CountStep, "grow": GrowStep,
+}  # fmt: skip
+KINDS = {step: name for name, step in PLAIN.items()}
 
 
 def key(graph: Graph, vector_bytes: int, still: Sequence[int] = ()) -> str:
@@ -72,26 +87,32 @@ def decode(data: bytes) -> tuple[Program, bytes]:
 def describe(step: Any) -> list[Any]:
     if isinstance(step, KernelStep):
         return ["kernel", *step]
-    if isinstance(step, CopyStep):
-        return ["copy", *step]
+    if type(step) in KINDS:
+        return [KINDS[type(step)], *step]
     operands = [
         None if o is None else [o.slot, [[op.full_name, record(a)] for op, a in o.views]]
         for o in step.operands
     ]
     attrs = record(step.attrs)
-    return ["call", step.op.full_name, attrs, operands, step.results, step.generator, step.origin]
+    name, *rest = step.op.full_name, step.results, step.generator, step.origin, step.path
+    return ["call", name, attrs, operands, *rest]
 
 
 def restore(entry: list[Any]) -> Any:
     kind, *parts = entry
     if kind == "kernel":
-        name, slots, *rest = parts
-        return KernelStep(name, tuple(slots), *rest)
-    if kind == "copy":
-        return CopyStep(*parts)
-    name, attrs, operands, results, generator, origin = parts
+        name, slots, *numbers, path = parts
+        return KernelStep(name, tuple(slots), *numbers)._replace(path=path_of(path))
+    if kind in PLAIN:
+        return PLAIN[kind](*parts)
+    name, attrs, operands, results, generator, origin, path = parts
     seen = tuple([None if o is None else operand(*o) for o in operands])
-    return CallStep(registry[name], attributes(attrs), seen, tuple(results), generator, origin)
+    op, made = registry[name], tuple(results)
+    return CallStep(op, attributes(attrs), seen, made, generator, origin, path_of(path))
+
+
+def path_of(entry: list[Any]) -> tuple[tuple[int, int], ...]:
+    return tuple([(step, number) for step, number in entry])
 
 
 def operand(slot: int, views: list[Any]) -> Operand:

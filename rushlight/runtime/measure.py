@@ -17,6 +17,7 @@ from rushlight.runtime.cache import object_code
 from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.executable import Arrays, Binding, Executable, Library, Native
 from rushlight.runtime.jit import load
+from rushlight.runtime.program import JumpStep, Program
 from rushlight.runtime.threads import pool
 
 ROUNDS, PATIENCE = 15, 1.0  # runs of which the quickest counts, and the seconds they may take
@@ -100,6 +101,7 @@ def measure(
     graph, binding = executable.graph, Binding(executable)
     written = {target for target, _ in graph.writes}
     times = [math.inf] * len(executable.program.steps)
+    loops = has_loops(executable.program)
     threads = pool()
     threads.begin()
     try:
@@ -110,13 +112,29 @@ def measure(
                 [own(x, n in written) for x, n in zip(captured, graph.captured, strict=True)],
             )
             driver().place(arrays, binding.pairs.ctypes.data, len(binding.pairs))
-            spent = [t for part in binding.parts for t in seconds(binding, part, arrays)]
+            if loops:
+                spent = whole_seconds(binding, arrays)
+            else:
+                spent = [t for part in binding.parts for t in seconds(binding, part, arrays)]
             times = [min(pair) for pair in zip(times, spent, strict=True)]
             if number and time.perf_counter() > end:
                 break
     finally:
         threads.end()
     return times, arrays[binding.end :]
+
+
+def has_loops(program: Program) -> bool:
+    """Whether steps of a program may run several times, or not at all."""
+    return any([isinstance(step, JumpStep) for step in program.steps])
+
+
+def whole_seconds(binding: Binding, arrays: Arrays) -> list[float]:
+    """Runs a program with branches or loops, whose steps run any number of times: all alike."""
+    begin = time.perf_counter()
+    binding.run_parts(arrays)
+    count = len(binding.program.steps)
+    return [(time.perf_counter() - begin) / count] * count
 
 
 def seconds(binding: Binding, part: Native | Library, arrays: Arrays) -> list[float]:
@@ -130,7 +148,7 @@ def seconds(binding: Binding, part: Native | Library, arrays: Arrays) -> list[fl
     error = binding.error.ctypes.data
     done = run(part.steps, part.count, pool().address, error, stamps.ctypes.data)
     if done != part.count:
-        binding.fail(part.first + done)
+        binding.resume(part.first + done)
     return (np.diff(stamps) * unit).tolist()
 
 

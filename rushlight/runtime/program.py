@@ -1,8 +1,8 @@
 """Program: the steps of a compiled graph as plain data, ready to be bound to memory.
 
-A step runs a kernel, calls an op's eager kernel (a library call), or copies. All memory is named
-by *slots*: an input, a captured value, an output, a constant, or a place in the arena or in memory
-that is kept from call to call.
+A step runs a kernel, calls an op's eager kernel (a library call), or copies; others make branches
+and loops of them. All memory is named by *slots*: an input, a captured value, an output, a
+constant, a place in the arena or in memory that is kept from call to call, or a stack.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 class Slot(NamedTuple):
     """A piece of memory.
 
-    ``where`` is input, captured, output, constant, arena, kept or function.
+    ``where`` is input, captured, output, constant, arena, kept, stack or function.
     """
 
     where: str
@@ -42,6 +42,7 @@ class KernelStep(NamedTuple):
     origin: int  # the step of the plan that it comes from
     number: int = 0  # which of the kernels of that step
     shared: bool = False  # whether the function is one that all programs share
+    path: tuple[tuple[int, int], ...] = ()  # to the graph of its plan, see runtime/control.py
 
 
 class Operand(NamedTuple):
@@ -60,6 +61,7 @@ class CallStep(NamedTuple):
     results: tuple[int | None, ...]
     generator: int | None
     origin: int
+    path: tuple[tuple[int, int], ...] = ()
 
 
 class CopyStep(NamedTuple):
@@ -69,7 +71,40 @@ class CopyStep(NamedTuple):
     target: int
 
 
-Step = KernelStep | CallStep | CopyStep
+class RowStep(NamedTuple):
+    """Copies a row: both begin as many strides (in bytes) further as the counter says."""
+
+    source: int
+    target: int
+    counter: int
+    from_stride: int
+    to_stride: int
+    nbytes: int
+
+
+class JumpStep(NamedTuple):
+    """Goes on at another step, unless the integer in a slot is ``number``."""
+
+    slot: int
+    number: int
+    to: int
+
+
+class CountStep(NamedTuple):
+    """Adds to the integer in a slot."""
+
+    counter: int
+    by: int
+
+
+class GrowStep(NamedTuple):
+    """Makes a stack larger if it has no place for the row that the counter says."""
+
+    counter: int
+    stack: int
+
+
+Step = KernelStep | CallStep | CopyStep | RowStep | JumpStep | CountStep | GrowStep
 
 
 @dataclass(slots=True)

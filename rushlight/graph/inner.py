@@ -1,0 +1,216 @@
+"""A trace inside a trace: what a branch or the body of a loop does, as a graph of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.autograd.backward import grad
+from rushlight.autograd.tape import Node as TapeNode
+from rushlight.autograd.tape import edge
+from rushlight.generator import Generator
+from rushlight.graph.ir import CAPTURED, INPUT, Node, type_of
+from rushlight.graph.streams import STATE
+from rushlight.graph.templates import hollow
+from rushlight.graph.trace import Trace, root
+from rushlight.symbol import Symbol, TraceError
+from rushlight.tensor import LEAF, Tensor, wrap
+
+Outside = Symbol | Generator
+
+
+class Inner(Trace):
+    """The trace of a function that another trace calls: values of that one are captured here.
+
+    A tensor of outside is a leaf inside, so that the tape of the function ends at it.
+    """
+
+    def __init__(self, outer: Trace) -> None:
+        super().__init__()
+        self.outer, self.begun = outer, True
+        self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
+        self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
+        self.hooked, self.hooks = outer.hooked, outer.hooks
+        self.known: dict[Symbol, Symbol] = {}  # symbols of outside, and what stands for them here
+        self.closed: dict[Symbol, Node] = {}  # those of outside that are no views, as captured
+        self.owners: dict[Symbol, Tensor] = {}  # tensors over the symbols here
+        self.outsiders: dict[int, Tensor] = {}
+
+    def symbol(self, t: Tensor | Symbol) -> Symbol:
+        array = t._array if isinstance(t, Tensor) else t
+        if isinstance(array, Symbol) and array.trace is self:
+            return array
+        found = self.inside(self.outer.symbol(t))
+        if isinstance(t, Tensor) and id(t) not in self.outsiders:
+            self.outsiders[id(t)] = t
+            self.owners.setdefault(root(found), t)
+            self.detach(t)
+        return found
+
+    def inside(self, symbol: Symbol) -> Symbol:
+        """What stands here for a symbol of outside: a captured value, or a view of one."""
+        found = self.known.get(symbol)
+        if found is not None:
+            return found
+        if symbol.base is None:
+            node = Node(CAPTURED, (), {}, type_of(symbol.template))
+            found = Symbol(self, node, symbol.template)
+            self.closed[symbol] = node
+            self.values[node] = np.zeros(symbol.shape, symbol.dtype)
+        else:
+            base, (op, attrs) = self.inside(symbol.base), symbol.how
+            node = Node(op, (self.current(base),), attrs, type_of(symbol.template), self.source())
+            found = Symbol(self, node, symbol.template)
+            found.base, found.how, found.seen = base, symbol.how, root(base).version
+        self.known[symbol] = found
+        return found
+
+    def current(self, symbol: Symbol) -> Node:
+        return super().current(symbol if symbol.trace is self else self.symbol(symbol))
+
+    def read_gradient(self, t: Tensor) -> Tensor | None:
+        if not isinstance(t._array, Symbol) or t._array.trace is not self:
+            self.outer.read_gradient(t)
+        return super().read_gradient(t)
+
+    def refuse_effects(self, arguments: Sequence[Symbol]) -> None:
+        """An error for what a function must not leave behind if it may run never, or many times."""
+        if any([symbol.version for symbol in arguments]):
+            raise TraceError(
+                "a branch or loop writes in place to a value that it is given: return a new one"
+            )
+        for t, before in self.kept.values():
+            if t._grad is not before.get("_grad"):
+                raise TraceError(
+                    "a branch or loop leaves another .grad behind than it has found, which a graph "
+                    "cannot do: end it with zero_grad(), or use autograd.grad"
+                )
+            if isinstance(t._history, TapeNode) and id(t) in self.outsiders:
+                raise TraceError(
+                    "a branch or loop writes to a tensor of outside in a way that autograd records "
+                    "(out of no_grad): return the new value instead"
+                )
+        if self.assigned:
+            raise TraceError(
+                "an optimizer's state begins in a branch or loop: make one step outside first"
+            )
+
+
+class Part:
+    """A branch, a condition or a body, traced: nodes of its inputs, captured values and results.
+
+    ``arguments`` are arrays like those that it is given; of ``wanted`` ones it can be
+    differentiated.
+    """
+
+    def __init__(
+        self,
+        outer: Trace,
+        function: Callable[[list[Tensor]], Sequence[Tensor]],
+        arguments: Sequence[Any] = (),
+        wanted: Sequence[bool] = (),
+    ) -> None:
+        self.inner = inner = Inner(outer)
+        self.symbols = [Symbol(inner, Node(INPUT, (), {}, type_of(a)), a) for a in arguments]
+        self.inputs: list[Node] = [symbol.node for symbol in self.symbols]
+        for node in self.inputs:
+            inner.values[node] = np.zeros(node.type.shape, node.type.dtype.numpy)
+        self.leaves = [wrap(symbol) for symbol in self.symbols]
+        for t, want in zip(self.leaves, wanted, strict=True):
+            t._history = LEAF if want else None
+        self.tangents: dict[int, Node] = {}  # by results
+        self.gradients: dict[int, Node] = {}  # by identities of leaves
+        self.results: list[Tensor] = []
+        try:
+            inner.call(self.follow, function)
+        except BaseException:
+            inner.restore()
+            raise
+
+    def follow(self, function: Callable[[list[Tensor]], Sequence[Tensor]]) -> None:
+        # What is differentiated gets copies: it may be written to, as a leaf may not.
+        given = [t if t._history is None else t.clone() for t in self.leaves]
+        self.results = list(function(given))
+        self.outputs = [self.inner.current(self.inner.symbol(t)) for t in self.results]
+        self.inner.refuse_effects([t._array for t in given])
+        known = {*map(id, self.leaves), *self.inner.outsiders}
+        self.below = [
+            [leaf for leaf in reachable(edge(t)) if id(leaf) in known] for t in self.results
+        ]
+
+    def differentiate(self, roots: Sequence[int], leaves: Sequence[Tensor]) -> None:
+        """Adds the gradients of some results with respect to leaves to what is traced."""
+        self.inner.call(self.add_gradients, roots, leaves)
+
+    def add_gradients(self, roots: Sequence[int], leaves: Sequence[Tensor]) -> None:
+        tangents = []
+        for i in roots:
+            template = hollow(np.empty(self.results[i].shape, self.results[i]._array.dtype))
+            self.tangents[i] = Node(INPUT, (), {}, type_of(template))
+            tangents.append(wrap(Symbol(self.inner, self.tangents[i], template)))
+        used = [i for i in range(len(roots)) if edge(self.results[roots[i]]) is not None]
+        if not used or not leaves:
+            return
+        outputs = [self.results[roots[i]] for i in used]
+        found = grad(outputs, leaves, [tangents[i] for i in used], allow_unused=True)
+        for t, g in zip(leaves, found, strict=True):
+            if g is not None:
+                self.gradients[id(t)] = self.inner.current(self.inner.symbol(g))
+
+    @property
+    def outsiders(self) -> list[Tensor]:
+        """The tensors of outside that a gradient of the results can go to."""
+        found = {id(t): t for below in self.below for t in below}
+        return [t for t in found.values() if id(t) in self.inner.outsiders]
+
+    @property
+    def closed(self) -> list[Outside]:
+        """What is captured: symbols and generators of outside."""
+        return [*self.inner.closed, *self.inner.random.known]
+
+    @property
+    def changed(self) -> list[Outside]:
+        """What of it is another one in the end."""
+        known, streams = self.inner.known, self.inner.random.known
+        written = [symbol for symbol in self.inner.closed if known[symbol].version]
+        return [
+            *written,
+            *[g for g, stream in streams.items() if stream.node is not stream.captured],
+        ]
+
+    def leaf(self, what: Outside) -> Node:
+        """The node that stands for something of outside, before it changes."""
+        if isinstance(what, Generator):
+            stream = self.inner.random.known.get(what)
+            return Node(CAPTURED, (), {}, STATE) if stream is None else stream.captured
+        node = self.inner.closed.get(what)
+        return Node(CAPTURED, (), {}, type_of(what.template)) if node is None else node
+
+    def last(self, what: Outside, leaf: Node) -> Node:
+        """The node of something of outside in the end."""
+        if isinstance(what, Generator):
+            stream = self.inner.random.known.get(what)
+            return leaf if stream is None else stream.node
+        symbol = self.inner.known.get(what)
+        return leaf if symbol is None else symbol.node
+
+    def owner(self, what: Symbol) -> Tensor:
+        """A tensor over a symbol of outside."""
+        return self.inner.owners[self.inner.known[what]]
+
+
+def reachable(start: Any) -> list[Tensor]:
+    """The leaves below an edge of the tape."""
+    found: dict[int, Tensor] = {}
+    seen: set[Any] = set()
+    stack = [start]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Tensor):
+            found[id(e)] = e
+        elif isinstance(e, TapeNode) and e not in seen:
+            seen.add(e)
+            stack.extend(e.edges)
+    return list(found.values())

@@ -103,9 +103,9 @@ def packed(
 def run(layer: Any, name: str, input: Any, second: Any, *rest: Any) -> Any:
     """:func:`packed` if the second argument is the sizes of batches, else :func:`padded`."""
     need_tensor(name, input)
-    if not isinstance(second, Tensor) or second.is_floating_point():
-        return padded(layer, input, states_of(layer, name, second), *rest)
-    return packed(layer, input, second, states_of(layer, name, rest[0]), *rest[1:])
+    if isinstance(second, Tensor) and second.ndim == 1 and not second.is_floating_point():
+        return packed(layer, input, second, states_of(layer, name, rest[0]), *rest[1:])
+    return padded(layer, input, states_of(layer, name, second), *rest)
 
 
 def states_of(layer: Any, name: str, hx: Any) -> Sequence[Tensor]:

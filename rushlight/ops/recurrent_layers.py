@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight import dtypes
 from rushlight.kernels import recurrent as kernels
 from rushlight.kernels.cells import CELLS, Blocks, Cell, split
 from rushlight.ops import recurrent_scans  # noqa: F401 - registers the loops
@@ -15,7 +16,7 @@ from rushlight.ops.base import ops, registry
 from rushlight.ops.channels_last import stored
 from rushlight.ops.contraction import mixed
 from rushlight.ops.fused import Fused, single
-from rushlight.ops.programs import Recurring, compilable, program
+from rushlight.ops.programs import Programs, compilable
 from rushlight.tensor import Tensor, wrap
 
 Weights = Sequence[Tensor | None]
@@ -47,6 +48,7 @@ class RecurrentLayer(Fused, abstract=True):
 
     cell: Cell
     reads: tuple[int, ...]  # the results that the gradient of the cell reads
+    refusal = "result type Float can't be cast to the desired output type"  # of integers
     bias_within = False  # whether the bias of states is added to their own contribution
     operands: tuple[str, ...] = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
     differentiable: tuple[int, ...] = (0, 1)
@@ -69,6 +71,7 @@ class RecurrentLayer(Fused, abstract=True):
         for t in (*states, *weights):
             if t is not None and t._array.dtype is not x._array.dtype:
                 raise mixed(self.name.removesuffix("_layer"), x._array, t._array)
+        self.check_dtype(x)
         if x.shape[1] != w_ih.shape[1]:
             raise RuntimeError(
                 f"input has inconsistent input_size: got {x.shape[1]} expected {w_ih.shape[1]}"
@@ -85,6 +88,11 @@ class RecurrentLayer(Fused, abstract=True):
                     f"hidden{k} has inconsistent hidden_size: got {state.shape[1]}, expected {size}"
                 )
         return (x, *states, *weights), attrs
+
+    def check_dtype(self, x: Tensor) -> None:
+        """An error for integers, if states of them would not be integers."""
+        if self.refusal and x._array.dtype.kind in "biu":
+            raise RuntimeError(f"{self.refusal} {x.dtype.storage_name}")
 
     def eager(self, *operands, sizes, reverse):
         given = self.bound([*map(single, operands)])
@@ -181,53 +189,53 @@ class RecurrentLayer(Fused, abstract=True):
         return tuple([makers[name]() for name in wanted])
 
     def compiled(self, operands, attrs, recording):
-        sizes, reverse = attrs["sizes"], attrs["reverse"]
-        given = self.bound(operands)
-        if not self.worth_compiling(given, operands, sizes, reverse, recording):
+        if not self.worth_compiling(operands, attrs):
             return NotImplemented
-        steps, rows = len(sizes), sizes[0]
-        tensors = [plain(t) for t in operands]
+        steps, rows, reverse = len(attrs["sizes"]), attrs["sizes"][0], attrs["reverse"]
         options = {"steps": steps, "reverse": reverse, "recording": recording}
-        found = [t._array for t in self.forward_program(*tensors, **options)]
+        tensors, restored = bare(operands)
+
+        def function(*tensors: Tensor) -> Any:
+            return self.looped(*restored(tensors), **options)
+
+        run = self.programs.find(kind_of(operands, recording, attrs), function)
+        if run is None:
+            return NotImplemented
+        found = [t._array for t in run(*tensors)]
         if recording:
             results = self.results(found, rows, reverse)
         else:
             _, y, last = around(found[0], rows, reverse)
             results = (y, last, *found[1:])
-        return tuple([wrap(array) for array in self.rounded(results, given.x._array.dtype)])
+        return tuple([wrap(array) for array in self.rounded(results, operands[0]._array.dtype)])
 
     def compiled_gradient(self, wanted, g, y, operands, attrs):
-        sizes, reverse = attrs["sizes"], attrs["reverse"]
-        given = self.bound(operands)
-        if not self.worth_compiling(given, operands, sizes, reverse, wanted):
+        if not self.worth_compiling(operands, attrs):
             return NotImplemented
-        g, read = [plain(t) for t in g], [plain(y[k]) for k in self.reads]
-        given, before = self.bound([plain(t) for t in operands]), plain(y[1 + self.states])
-        given = given._replace(states=(), b_ih=None, b_hh=None)
-        options = {"steps": len(sizes), "reverse": reverse}
-        return self.backward_program(wanted, g, read, given, before, **options)
+        options = {"steps": len(attrs["sizes"]), "reverse": attrs["reverse"]}
+        given, read = self.bound(operands), [y[k] for k in self.reads]
+        weights = [given.x, given.w_ih, given.w_hh, y[1 + self.states]]
+        tensors, restored = bare([*g, *read, *weights])
 
-    def worth_compiling(
-        self, given: Operands, operands: Sequence[Any], sizes: Sequence[int], *kind: Any
-    ) -> bool:
-        """Whether a program does it, and has been asked for often enough."""
-        x, wide = given.x._array, len(given.w_hh._array)
-        if len(x) * wide < LARGE or len(sizes) == 1 or not compilable():
+        def function(*tensors: Tensor) -> Any:
+            *front, x, w_ih, w_hh, before = restored(tensors)
+            inside = Operands(x, (), w_ih, w_hh)
+            g, read = front[: 1 + self.states], front[1 + self.states :]
+            return self.looped_back(wanted, g, read, inside, before, **options)
+
+        run = self.programs.find(kind_of(operands, wanted, attrs), function)
+        return NotImplemented if run is None else run(*tensors)
+
+    def worth_compiling(self, operands: Sequence[Any], attrs: dict[str, Any]) -> bool:
+        """Whether a program does it, and does it sooner than NumPy."""
+        x, w_hh, sizes = operands[0]._array, operands[2 + self.states]._array, attrs["sizes"]
+        if len(x) * len(w_hh) < LARGE or len(sizes) == 1 or not compilable():
             return False
-        key = (x.shape, x.dtype, given.w_hh._array.shape, len(sizes), given.b_ih is None, *kind)
-        return scannable(sizes, [plain(t) for t in operands]) and self.often(key)
+        return scannable(sizes, operands, KINDS | dtypes.HALF)
 
     @functools.cached_property
-    def often(self) -> Recurring:
-        return Recurring()
-
-    @functools.cached_property
-    def forward_program(self) -> Any:
-        return program(self.looped)
-
-    @functools.cached_property
-    def backward_program(self) -> Any:
-        return program(self.looped_back)
+    def programs(self) -> Programs:
+        return Programs()
 
     def step(self, x: Tensor, *operands: Any) -> tuple[Tensor, ...]:
         """One step, made with ops: the next states."""
@@ -250,17 +258,32 @@ class RecurrentLayer(Fused, abstract=True):
         return (ops.cat(outputs), *states)
 
 
-def scannable(sizes: Sequence[int], operands: Sequence[Tensor | None]) -> bool:
+def scannable(
+    sizes: Sequence[int], operands: Sequence[Tensor | None], kinds: Container[np.dtype] = KINDS
+) -> bool:
     """Whether a loop of native code does it: sequences of one length, no projection."""
+    if sizes[0] != sizes[-1] or (len(operands) == 8 and operands[-1] is not None):
+        return False
     given = [t._array for t in operands if t is not None]
-    filled = all([array.dtype in KINDS and array.size for array in given])
-    projected = len(operands) == len(LstmLayer.operands) and operands[-1] is not None
-    return filled and not projected and len(set(sizes)) == 1
+    return all([array.size and array.dtype in kinds for array in given])
 
 
-def plain(t: Tensor | None) -> Tensor | None:
-    """A tensor without a history, in the dtype that is computed with."""
-    return None if t is None else wrap(single(t._array))
+def kind_of(operands: Sequence[Tensor | None], result: Any, attrs: dict[str, Any]) -> Any:
+    """What a program is made for: the operands, what is wanted, and how."""
+    shapes = [None if t is None else t._array.shape for t in operands]
+    dtype = operands[0]._array.dtype  # type: ignore[union-attr]
+    return (dtype, *shapes, result, attrs["sizes"], attrs["reverse"])
+
+
+def bare(tensors: Sequence[Tensor | None]) -> tuple[list[Tensor], Any]:
+    """Those that are there, in the dtype that is computed with; and what puts None between them."""
+    present = [t is not None for t in tensors]
+
+    def restored(others: Sequence[Tensor]) -> list[Tensor | None]:
+        rest = iter(others)
+        return [next(rest) if there else None for there in present]
+
+    return [wrap(single(t._array)) for t in tensors if t is not None], restored
 
 
 def same(x: Any) -> Any:
@@ -289,12 +312,14 @@ class RnnTanhLayer(RecurrentLayer):
     """h' = tanh(W x + b + W h + b)."""
 
     cell, reads = CELLS["rnn_tanh"], (0,)
+    refusal = "mat1 and mat2 must have the same dtype, but got Float and"
 
 
 class RnnReluLayer(RecurrentLayer):
     """h' = relu(W x + b + W h + b)."""
 
     cell, reads = CELLS["rnn_relu"], (0,)
+    refusal = ""
 
 
 class LstmLayer(RecurrentLayer):

@@ -19,6 +19,7 @@ from rushlight.ops.pooling import (
     need_dtype,
     per_dimension,
     pool_errors,
+    slid,
     windows_of,
 )
 from rushlight.ops.reduce import in_float32, need_bool
@@ -39,6 +40,9 @@ class SpreadAverage(Op):
     @in_float32
     def eager(self, y, *, windows, padded, divisor, dims):
         return kernels.spread(shares(y, windows, padded, divisor), windows)
+
+    def infer(self, arrays, attrs):
+        return slid(arrays[0], attrs["dims"], [w.length for w in attrs["windows"]])
 
     def at(self, b, i, y, *, windows, padded, divisor, dims):
         def share(index: Any, _: Any) -> Any:
@@ -98,6 +102,9 @@ class AvgPool(Op, abstract=True):
     @in_float32
     def eager(self, x, *, windows, padded, divisor, dims):
         return shares(kernels.fold(np.add, x, windows, 0), windows, padded, divisor)
+
+    def infer(self, arrays, attrs):
+        return slid(arrays[0], attrs["dims"], [w.outputs for w in attrs["windows"]])
 
     def at(self, b, i, x, *, windows, padded, divisor, dims):
         own = [i[d] for d in dims]

@@ -91,6 +91,11 @@ class ConstantPadNd(Op):
         y[tuple(there)] = x[tuple(here)]
         return y
 
+    def infer(self, arrays, attrs):
+        (x,) = arrays
+        np.full((), attrs["value"], x.dtype)  # an error if there is no such value
+        return np.empty(grown(x.shape, attrs["pads"]), x.dtype)
+
     def at(self, b, i, x, *, pads, value):
         index = [j - before for j, (before, _) in zip(i, pads, strict=True)]
         holds = [inside(b, index, x.shape)]

@@ -240,6 +240,13 @@ def last_dims(rank: int) -> tuple[int, ...]:
     return tuple(range(-rank, 0))
 
 
+def slid(x: np.ndarray, dims: tuple[int, ...], sizes: Sequence[int]) -> np.ndarray:
+    """An array like those that kernels :func:`along` ``dims`` make of ``x``, with other sizes."""
+    last = last_dims(len(dims))
+    lead = np.moveaxis(x, dims, last).shape[: x.ndim - len(dims)]
+    return np.moveaxis(np.empty((*lead, *sizes), x.dtype), last, dims)
+
+
 class SpreadLargest(Op):
     """Each element where the largest of its window was, zeros elsewhere: the slope of max pooling.
 
@@ -262,6 +269,9 @@ class SpreadLargest(Op):
         wider = y.astype(np.float32) if y.dtype in dtypes.HALF else y
         x = kernels.put(wider, index, plane, all([w.is_disjoint for w in windows]))
         return x.astype(y.dtype, copy=False)
+
+    def infer(self, arrays, attrs):
+        return slid(arrays[0], attrs["dims"], [w.length for w in attrs["windows"]])
 
     def at(self, b, i, y, index, *, windows, dims):
         place = b.position(flat([i[d] for d in dims], [w.length for w in windows]))
@@ -346,6 +356,10 @@ class MaxPool(Op, abstract=True):
         if return_indices:
             return kernels.largest(x, windows, least(x.dtype))
         return kernels.fold(np.maximum, x, windows, least(x.dtype))
+
+    def infer(self, arrays, attrs):
+        y = slid(arrays[0], attrs["dims"], [w.outputs for w in attrs["windows"]])
+        return (y, np.empty_like(y, np.int64)) if attrs["return_indices"] else y
 
     def decompose(self, x, *, windows, return_indices, dims):
         if return_indices:

@@ -19,6 +19,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.graph.ir import Node, TensorType, walk
 from rushlight.graph.templates import hollow
+from rushlight.memory import make_room
 from rushlight.ops.base import check_writable, overwrite
 from rushlight.optim.apply import Group, State, as_complex, as_real, state_of
 from rushlight.symbol import Symbol, TraceError
@@ -54,6 +55,8 @@ def trace_group(
             "its own history, which a graph cannot hold: step outside the compiled function"
         )
     with trace.outside():
+        if not optimizer.state:
+            make_room(2 * sum([p._array.nbytes for p in parameters]))
         states = [state_of(optimizer, p, group) for p in parameters]
     hyper = {
         k: hosted(trace, lambda: optimizer.param_groups, number, k) for k in group if k != "params"

@@ -308,7 +308,7 @@ def lanes_of(kernel: Kernel, vector_bytes: int) -> int:
     kinds = [v.kind for v in values if v.kind != INDEX] or ["f32"]
     lanes = vector_bytes // max([width(kind) for kind in kinds])
     weight = sum([20 if v.op in EXPANSIONS else 1 for v in values])
-    unroll = 4 if weight <= 25 else 2 if weight <= 120 else 1
+    unroll = 4 if weight <= 30 else 2 if weight <= 120 else 1
     if of_any_size(kernel):
         return lanes * unroll
     size = kernel.vector.size if kernel.window is None else kernel.window.chunk

@@ -506,9 +506,18 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor], tuple[bool, ...]
             index.append(part)
             layout.append(False)
         dim += dims
+    if len({t._array.ndim > 0 for t in tensors}) > 1:  # an int stands elsewhere than a tensor
+        raise_unless_ints(tensors)
     while layout and not layout[-1]:
         layout.pop()
     if not tensors or index.count(ALL) < len(index):
         where = (*index, ...)
         x = viewed(subscript, x, x._array[where], {"index": where})
     return x, tensors, tuple(layout)
+
+
+def raise_unless_ints(tensors: Sequence[Tensor]) -> None:
+    """An error for single positions, beside tensors of them, whose values are not known yet."""
+    for t in tensors:
+        if not t._array.ndim:
+            int(t._array)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.errors import kind as kind_name
+from rushlight.symbol import Symbol
 from rushlight.tensor import Tensor, literal
 
 ndarray = np.ndarray
@@ -86,7 +87,9 @@ def part_of_index(item: Any) -> tuple[Any, int]:
     if array.ndim or array.dtype.kind not in "biu":
         item = index_tensor(item)
         return item, item._array.ndim if item._array.dtype is BOOL else 1
-    return (bool(array), 0) if array.dtype in (BOOL, BYTE) else (int(array), 1)
+    if array.dtype in (BOOL, BYTE):
+        return bool(array), 0
+    return (item, 1) if type(array) is Symbol else (int(array), 1)  # which is known later
 
 
 def positions(item: Any) -> ndarray:

@@ -93,6 +93,7 @@ class Executable:
     def bind(self, code: bytes) -> None:
         """Loads the object code, and finds all kernels in it."""
         self.libraries: dict[str, Loaded] = {}  # by the names of kernels
+        self.addresses: dict[str, int] = {}  # of shared functions
         place = 0
         for names, size in self.program.modules:
             self.libraries |= dict.fromkeys(names, load([code[place : place + size]]))
@@ -102,7 +103,9 @@ class Executable:
     def function(self, name: str, shared: bool) -> int:
         """Where a native function is: one of the program, or one that all programs share."""
         if shared:
-            return natives.address(name)
+            if name not in self.addresses:
+                self.addresses[name] = natives.address(name)
+            return self.addresses[name]
         return self.libraries[name].address(name)
 
     def compile(self) -> bytes:
@@ -188,7 +191,7 @@ class Binding:
         self.held: list[Any] = [None] * len(source.captured)  # as they were at the last call
         self.ready: list[Any] = [None] * len(source.captured)  # as the program takes them
         self.numbers = {slot: number for number, slot in enumerate((*range(len(leaves)), *made))}
-        used = {slot for step in self.program.steps for slot in seen_by(step)}
+        self.used = used = {slot for step in self.program.steps for slot in seen_by(step)}
         self.end = len(leaves)  # where outputs begin in that tuple
         passing = (*range(self.first), *made)
         self.shown = [(i, self.numbers[i]) for i in passing if i in used]
@@ -201,7 +204,7 @@ class Binding:
         rows: list[int] = []  # for each step how many native ones are before it
         begin = 0
         last = len(self.program.slots)
-        asked = jumps_over_calls(self.program.steps)
+        asked = jumps_by_python(self.program.steps)
         lands = {asked[number].to: 0 for number in asked}  # the parts where their jumps lead to
         for number, step in enumerate(self.program.steps):
             if number in lands:
@@ -268,9 +271,10 @@ class Binding:
         addresses = {len(self.program.slots): self.error.ctypes.data}
         for i, slot in enumerate(self.program.slots):
             if slot.where == "arena":
-                raw = self.memory.bytes[slot.place : slot.place + slot.nbytes]
-                self.put(i, raw.view(slot.dtype).reshape(slot.shape))
                 addresses[i] = self.memory.address + slot.place
+                if i in self.used:
+                    raw = self.memory.bytes[slot.place : slot.place + slot.nbytes]
+                    self.put(i, raw.view(slot.dtype).reshape(slot.shape))
             elif slot.where == "kept":
                 assert self.keeper is not None
                 addresses[i] = self.keeper.memory.address + slot.place
@@ -281,17 +285,17 @@ class Binding:
                 addresses[i] = self.make_room(i, FEW_ROWS)
             elif slot.where == "function":
                 addresses[i] = self.executable.function(*self.program.functions[slot.place])
-        pairs = []
+        pairs, first = [], self.table.ctypes.data
+        self.table[:] = [addresses.get(which, 0) for which in self.which]
         for place, which in enumerate(self.which):
-            if which in addresses:
-                self.table[place] = addresses[which]
-            else:
-                pairs.append((self.numbers[which], self.table.ctypes.data + 8 * place))
+            if which not in addresses:
+                pairs.append((self.numbers[which], first + 8 * place))
         self.pairs = np.array(pairs, np.int64).reshape(-1, 2)
         natives = [part for part in self.parts if isinstance(part, Native)]
-        first = natives[: 1 + (self.keeper is not None)]  # one of them is the first to run
+        placing = natives[: 1 + (self.keeper is not None)]  # one of them is the first to run
         for part in natives:
-            part.describe(self.pairs if part in first else self.pairs[:0])
+            part.describe(self.pairs if part in placing else self.pairs[:0])
+        self.jumps = any([isinstance(part, Jump) for part in self.parts])
 
     def make_room(self, stack: int, rows: int) -> int:
         """Memory for so many rows of a stack, with those that are there; the result is where."""
@@ -358,6 +362,8 @@ class Binding:
         self.run_parts(arrays)
 
     def run_parts(self, arrays: Arrays) -> None:
+        if self.jumps:  # the first native part may come later, or not at all
+            driver().place(arrays, self.pairs.ctypes.data, len(self.pairs))
         number, count = self.skipped, len(self.parts)
         while number < count:
             part = self.parts[number]
@@ -523,12 +529,21 @@ def seen_by(step: Step) -> Iterator[int]:
         yield step.slot
 
 
-def jumps_over_calls(steps: Sequence[Step]) -> dict[int, JumpStep]:
-    """The jumps, by their numbers, that lead to the other side of a library call."""
-    calls = [i for i, step in enumerate(steps) if isinstance(step, CallStep)]
-    jumps = [(i, step) for i, step in enumerate(steps) if isinstance(step, JumpStep)]
-    return {
-        i: step
-        for i, step in jumps
-        if any([min(i, step.to) <= call < max(i, step.to) for call in calls])
-    }
+def jumps_by_python(steps: Sequence[Step]) -> dict[int, JumpStep]:
+    """The jumps, by their numbers, that lead from one part to another: parts end at library calls.
+
+    They end where such a jump is or leads to, too; so one jump may make others such ones.
+    """
+    jumps = {i: step for i, step in enumerate(steps) if isinstance(step, JumpStep)}
+    found: dict[int, JumpStep] = {}
+    more = [i for i, step in enumerate(steps) if isinstance(step, CallStep)]
+    ends = {end for i in more for end in (i, i + 1)}
+    while more:
+        more = [
+            i
+            for i, step in jumps.items()
+            if i not in found and any([min(i, step.to) < end < max(i + 1, step.to) for end in ends])
+        ]
+        found |= {i: jumps[i] for i in more}
+        ends |= {end for i in more for end in (i, i + 1, jumps[i].to)}
+    return found

@@ -18,7 +18,6 @@ from rushlight.codegen.kernel import Kernel, values_of
 from rushlight.codegen.native import NativeText, table
 from rushlight.codegen.pull import Buffer
 from rushlight.codegen.tiling import Work
-from rushlight.graph.ir import Node
 
 FIELDS = ("rows", "row_block", "row_parts", "count", "links")
 """The table: rows of a batch, of a part, parts of a batch, and for each of ``count`` links after
@@ -80,14 +79,14 @@ def reads_own_rows(kernel: Kernel, buffer: Buffer) -> bool:
     return True
 
 
-def replaced(kernel: Kernel, node: Node) -> list[Node]:
-    """The results whose elements take the place of those of ``node`` they are made of."""
+def replaced(kernel: Kernel, buffer: Buffer) -> list[Buffer]:
+    """The results whose elements take the place of those of ``buffer`` they are made of."""
     if len(kernel.stages) != 1:
         return []
     (stage,) = kernel.stages
-    reads = {v.args[0] for v in values_of(kernel.stages) if v.op == "load" and v.data.node is node}
+    reads = {v.args[0] for v in values_of(kernel.stages) if v.op == "load" and v.data is buffer}
     stores = [store for store in stage.stores if store.how == "set" and reads == {store.index}]
-    return [store.buffer.node for store in stores if store.buffer.node is not None]
+    return [store.buffer for store in stores if store.buffer.node is not None]
 
 
 def chain_table(rows: Rows, links: Sequence[tuple[int, int]]) -> np.ndarray:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +11,10 @@ import numpy as np
 from rushlight.codegen import chains, nest, recurrent
 from rushlight.codegen.attention import Attended, attended
 from rushlight.codegen.fill import fill_of
-from rushlight.codegen.kernel import Kernel
-from rushlight.codegen.llvm import function
-from rushlight.codegen.loops import lower
 from rushlight.codegen.products import Place, place_of
 from rushlight.codegen.pull import strides
 from rushlight.codegen.recurrent import Recurrence, Shape, recurrence
 from rushlight.codegen.tiling import Work, Works
-from rushlight.codegen.works import works_of
 from rushlight.graph.attributes import DTYPES, LONG
 from rushlight.graph.control import Control, origin_of
 from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, TensorType
@@ -33,9 +27,10 @@ from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
 from rushlight.runtime.arena import ALIGNMENT, Block
 from rushlight.runtime.arena import plan as plan_memory
-from rushlight.runtime.control import Inlined, found_inside
+from rushlight.runtime.control import Inlined
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
+from rushlight.runtime.parts import Parts
 from rushlight.runtime.preparation import Memory, Preparation
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
 from rushlight.runtime.workshop import Workshop
@@ -68,15 +63,6 @@ def links_of(
     return Assembly(graph, plan, machine, still=still).links
 
 
-def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
-    """The exceptions that a kernel can end with: (number, position) → exception."""
-    _, plan = found_inside(graph, plan, step.path)
-    group: Any = plan.steps[step.origin]
-    late = [node for node in group.outputs if node in plan.stores]
-    errors = lower(group, late)[step.number].errors
-    return lambda number, position: errors[number](position)
-
-
 class Assembly:
     """Gives every value a slot and every step its place."""
 
@@ -88,15 +74,16 @@ class Assembly:
         workshop: Workshop | None = None,
         still: Sequence[int] = (),
     ) -> None:
-        self.graph, self.plan, self.machine, self.workshop = graph, plan, machine, workshop
-        self.program = Program()
+        self.graph, self.plan, self.machine = graph, plan, machine
+        self.parts = Parts(plan, machine, workshop)
+        self.program = Program(kernels=self.parts.kernels)
         self.slot_of: dict[Node, int] = {}
         self.aliases = {s.node for s in plan.steps if isinstance(s, Call) and s.alias}
         self.items = {(n.inputs[0], n.attrs["index"]): n for n in graph.nodes() if n.op is ITEM}
         self.first: dict[Node, int] = {}
         self.last: dict[Node, int] = {}
         self.copies: list[tuple[Node, int]] = []
-        self.known: dict[str, str] = {}
+        self.tables: dict[int, int] = {}
         self.works: dict[int, Works] = {}  # of the steps that are contractions
         self.links: dict[int, list[int]] = {}  # the steps that are chained to them
         self.loops_over_time: dict[int, Recurrence] = {}
@@ -282,10 +269,11 @@ class Assembly:
             users = readers.get(node, [])
             if node in needed or len(users) != 1 or users[0] not in links:
                 continue
-            (kernel,) = self.loops(users[0])
-            for result in chains.replaced(kernel, node):
-                if result not in self.plan.stores and result.type.nbytes == node.type.nbytes:
-                    found.setdefault(node, result)
+            ((kernel,), meant) = self.parts.loops(users[0])
+            for buffer in [b for b in kernel.inputs if b.node and meant[b.node] is node]:
+                for result in [meant[b.node] for b in chains.replaced(kernel, buffer) if b.node]:
+                    if result not in self.plan.stores and result.type.nbytes == node.type.nbytes:
+                        found.setdefault(node, result)
         return found
 
     def packed_before(self) -> dict[Memory, Memory]:
@@ -337,11 +325,9 @@ class Assembly:
                 places = [None if n is None else self.place(n) for n in step.node.inputs]
                 operands = [None if n is None else self.home(n) for n in step.node.inputs]
                 still = self.preparation.names(operands)
-                works = works_of(step.node, places, registers(), still=still)
+                works = self.parts.works(step.node, places, still)
                 if works is not None:
                     self.works[number] = works
-                    if self.workshop is not None:
-                        self.workshop.share([work.name for work in works.list])
                     self.chain(number, step.node, places, still)
                     self.preparation.take(number, operands, self.works[number])
 
@@ -383,7 +369,7 @@ class Assembly:
             self.share(work, slots, origin, number)
         slots["table"] = self.table(works[-1].table)
         functions = [self.pointer(works[-1].name, True)]
-        functions.append(self.pointer(self.text_of(found.kernel), False))
+        functions.append(self.pointer(self.parts.name_of(found.kernel), False))
         used = (self.table(found.table), *functions, *[slots[name] for name in found.buffers])
         step = KernelStep(recurrent.NAME, used, found.parts, 1, origin, len(works) - 1, True)
         self.program.steps.append(step)
@@ -448,7 +434,7 @@ class Assembly:
         groups = self.following(number)
         if not groups or node not in self.plan.steps[groups[0]].inputs:
             return
-        works = works_of(node, places, registers(), whole_rows=True, still=still)
+        works = self.parts.works(node, places, still, whole_rows=True)
         rows = chains.rows_of(works.list[-1]) if works is not None else None
         if works is None or rows is None:
             return
@@ -458,10 +444,11 @@ class Assembly:
         read = [self.home(n) for n in node.inputs if n is not None]
         for other in groups:
             group: Any = self.plan.steps[other]
-            kernel = self.single(other)
+            kernel, meant = self.parts.single(other), self.parts.loops(other).meant
             if kernel is None or kernel.errors or kernel.count % rows.total:
                 break
-            near = [b for b in (*kernel.inputs, *kernel.outputs) if b.node in made]
+            used = [b for b in (*kernel.inputs, *kernel.outputs) if b.node is not None]
+            near = [b for b in used if b.node and meant[b.node] in made]
             if not near or not all([chains.reads_own_rows(kernel, b) for b in near]):
                 break
             if any([self.plan.stores.get(n) in read for n in group.outputs]):
@@ -481,17 +468,6 @@ class Assembly:
             elif not step.alias:
                 break
         return found
-
-    @functools.cache  # noqa: B019
-    def loops(self, number: int) -> list[Kernel]:
-        """The kernels of a group."""
-        group: Any = self.plan.steps[number]
-        return lower(group, [node for node in group.outputs if node in self.plan.stores])
-
-    def single(self, number: int) -> Kernel | None:
-        """The kernel of a group that is only one, and not zeros."""
-        kernels = self.loops(number)
-        return kernels[0] if len(kernels) == 1 and fill_of(kernels[0]) is None else None
 
     def place(self, node: Node) -> Place | None:
         """Where the elements of an operand are, if they are in memory as a view of it."""
@@ -526,11 +502,11 @@ class Assembly:
         buffers = [own[name] for name in work.buffers]
         pairs = []
         for number in links:
-            (kernel,) = self.loops(number)
+            ((kernel,), meant) = self.parts.loops(number)
             per_row = kernel.count // rows.total
-            functions.append(self.pointer(self.text_of(kernel, per_row), False))
+            functions.append(self.pointer(self.parts.name_of(kernel, per_row), False))
             pairs.append((2 + len(links) + len(buffers), per_row))
-            buffers += [self.buffer(b, {}) for b in (*kernel.inputs, *kernel.outputs)]
+            buffers += [self.buffer(b, {}, meant) for b in (*kernel.inputs, *kernel.outputs)]
         used = (self.table(chains.chain_table(rows, pairs)), *functions, *buffers)
         step = KernelStep(chains.NAME, used, work.parts, work.chunk, origin, 0, True)
         self.program.steps.append(step)
@@ -541,10 +517,13 @@ class Assembly:
         return self.add("function", len(self.program.functions) - 1, ADDRESS)
 
     def table(self, numbers: np.ndarray) -> int:
-        """The slot of a table."""
-        self.program.constants.append(numbers)
-        kind = TensorType(numbers.shape, KINDS["i64"])
-        return self.add("constant", len(self.program.constants) - 1, kind)
+        """The slot of a table, which works that are alike have in common."""
+        if id(numbers) not in self.tables:
+            self.program.constants.append(numbers)
+            kind = TensorType(numbers.shape, KINDS["i64"])
+            place = len(self.program.constants) - 1
+            self.tables[id(numbers)] = self.add("constant", place, kind)
+        return self.tables[id(numbers)]
 
     def share(self, work: Work, slots: Mapping[str, int], origin: int, number: int) -> None:
         """A step whose function all programs share, with its table."""
@@ -556,36 +535,22 @@ class Assembly:
     def kernels(self, step: Group, origin: int) -> None:
         """The kernels of a group; equal ones are one function."""
         parts: dict[Any, int] = {}
-        for number, kernel in enumerate(self.loops(origin)):
+        kernels, meant = self.parts.loops(origin)
+        for number, kernel in enumerate(kernels):
             filled = fill_of(kernel)
             if filled is not None:
                 buffer, work = filled
-                self.share(work, {"y": self.buffer(buffer, parts)}, origin, number)
+                self.share(work, {"y": self.buffer(buffer, parts, meant)}, origin, number)
                 continue
-            name = self.text_of(kernel, math.gcd(kernel.count, kernel.chunk))
-            slots = [self.buffer(b, parts) for b in (*kernel.inputs, *kernel.outputs)]
+            name = self.parts.name_of(kernel, math.gcd(kernel.count, kernel.chunk))
+            slots = [self.buffer(b, parts, meant) for b in (*kernel.inputs, *kernel.outputs)]
             made = KernelStep(name, tuple(slots), kernel.count, kernel.chunk, origin, number)
             self.program.steps.append(made)
 
-    def text_of(self, kernel: Kernel, grain: int = 1) -> str:
-        """The name of a kernel's function, whose text is in the program.
-
-        It is called for parts whose bounds are multiples of ``grain``.
-        """
-        machine = self.machine
-        text = function("NAME", kernel, machine.vector_bytes, machine.has_f16c, grain)
-        name = self.known.get(text)
-        if name is None:
-            name = self.known[text] = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-            self.program.kernels[name] = text.replace("@NAME(", f"@{name}(")
-            if self.workshop is not None:
-                self.workshop.kernel(name, self.program.kernels[name])
-        return name
-
-    def buffer(self, buffer: Any, parts: dict[Any, int]) -> int:
+    def buffer(self, buffer: Any, parts: dict[Any, int], meant: Mapping[Node, Node]) -> int:
         """The slot of a kernel's buffer; partial results are memory of the step alone."""
         if buffer.node is not None:
-            return self.slot_of[buffer.node]
+            return self.slot_of[meant[buffer.node]]
         if buffer not in parts:
             kind = TensorType(tuple(buffer.shape), buffer.dtype)
             offset = -(-self.program.arena // 64) * 64

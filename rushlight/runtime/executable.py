@@ -22,7 +22,7 @@ from rushlight.passes import pipeline
 from rushlight.passes.order import Plan
 from rushlight.runtime import files, natives
 from rushlight.runtime.arena import Arena
-from rushlight.runtime.assembly import build, errors_of
+from rushlight.runtime.assembly import build
 from rushlight.runtime.cache import Cache, folder
 from rushlight.runtime.control import found_inside
 from rushlight.runtime.driver import COPY, COUNT, GROW, JUMP, ROW, STEP, driver
@@ -30,6 +30,7 @@ from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import Library as Loaded
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.keeper import Keeper
+from rushlight.runtime.parts import errors_of
 from rushlight.runtime.program import (
     CallStep,
     CopyStep,

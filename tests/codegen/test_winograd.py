@@ -49,9 +49,7 @@ def test_forward_and_gradient(monkeypatch, kind, size, height, width, padding):
         assert relative_error(found.detach().numpy(), wanted.detach().numpy()) < limit
 
 
-def tile(
-    images, size, channels, columns, geometry=channels_last.PLAIN, cost=channels_last.FORWARD
-):
+def tile(images, size, channels, columns, geometry=channels_last.PLAIN, cost=channels_last.FORWARD):
     v = rl.empty(1).expand(images, size, size, 3, 3, channels)
     return channels_last.tile_of(v, columns, geometry, cost)
 

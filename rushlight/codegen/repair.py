@@ -1,25 +1,32 @@
 """Tiles that Winograd's way spoils: how they are noticed, and computed again as plain sums.
 
-The results of a tile share their rounding errors, which are relative to its largest values, and a
-NaN or an infinity spreads over the whole tile; a plain sum has only its own. So the largest
-magnitude over all channels is taken at each place of a tile. If these are finite and not far apart,
-what all share is small for each of them. If not, the tile is computed again.
+The results of a tile share their rounding errors, which are relative to the largest values at its
+points, and a NaN or an infinity spreads over the whole tile; a plain sum has only its own. So the
+largest magnitude over all channels is taken at all points, and at each place of the tile. If these
+are finite and not far apart, what all share is small for each place. If not, the tile is computed
+again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from rushlight.codegen.instructions import mangled
+from rushlight.codegen.instructions import mangled, repeated
 from rushlight.codegen.microkernel import Registers, Vectors
 
 SIDE = 3  # of a window
-APART = 6  # powers of two between the largest magnitudes at the places of a tile that is trusted
+APART = {"output": 6, "slope": 9}  # powers of two from a place of a tile to its points, at most
 MANTISSA = {"f32": 23, "f64": 52}  # bits
 
 
 class Tiles(Vectors):
     """Text about tiles, whose places are lists of offsets of rows and of columns."""
+
+    @property
+    def word_type(self) -> str:
+        """Integers of the size of elements."""
+        return f"i{8 * self.bytes}"
 
     def several(self, offsets: str, number: str, count: int) -> str:
         """The offsets of all that belongs to a row or column of tiles."""
@@ -55,50 +62,54 @@ class Tiles(Vectors):
         return self.let(f"load {self.scalar}, ptr {place}, align {self.bytes}")
 
     def judged(
-        self, base: str, rows: str, columns: str, count: int, channels: str
+        self, top: str, apart: int, base: str, rows: str, columns: str, count: int, channels: str
     ) -> tuple[str, str]:
-        """Whether the results of a tile are finite, and of similar size at all of its places.
+        """Whether the results of a tile are finite, and at all places of the size of their points.
 
         Magnitudes are compared as integers: as such they have the same order, NaN is above
         infinity, and a power of two between two of them is a difference.
+
+        Args:
+            top: the largest magnitudes at the points, in lanes.
+            apart: powers of two between them and those at any place, at most.
         """
-        word = f"i{8 * self.bytes}"
         places = self.entries(columns, count)
 
         def row(number: str, values: list[str]) -> list[str]:
             start = self.element(base, self.entry(rows, number))
             here = [self.element(start, place) for place in places]
             zeros = [(self.integers, "zeroinitializer")] * count
-            largest = self.each(
-                "0", channels, self.lanes, zeros, lambda c, found: self.larger(here, c, found)
-            )
+            largest = self.each("0", channels, self.lanes, zeros, partial(self.largest, here))
             least, most = values
-            for x in largest:
-                name = f"llvm.vector.reduce.umax.{mangled(word, self.lanes)}"
-                one = self.call(name, word, [(self.integers, x)])
-                least = self.intrinsic("umin", word, 1, least, one)
-                most = self.intrinsic("umax", word, 1, most, one)
+            for one in [self.largest_lane(x) for x in largest]:
+                least = self.intrinsic("umin", self.word_type, 1, least, one)
+                most = self.intrinsic("umax", self.word_type, 1, most, one)
             return [least, most]
 
-        least, most = self.each(0, count, 1, [(word, "-1"), (word, "0")], row)
+        word = self.word_type
+        carried = [(word, "-1"), (word, self.largest_lane(top))]
+        least, most = self.each(0, count, 1, carried, row)
         bits = MANTISSA[self.kind]
         infinity = (1 << (8 * self.bytes - 1)) - (1 << bits)
         finite = self.let(f"icmp ult {word} {most}, {infinity}")
-        apart = self.let(f"sub {word} {most}, {least}")
-        return finite, self.let(f"icmp ule {word} {apart}, {APART << bits}")
+        between = self.let(f"sub {word} {most}, {least}")
+        return finite, self.let(f"icmp ule {word} {between}, {apart << bits}")
 
-    def larger(self, places: list[str], c: str, found: list[str]) -> list[str]:
-        """The larger ones of magnitudes and those of some channels."""
-        magnitude = (1 << (8 * self.bytes - 1)) - 1
-        word = f"i{8 * self.bytes}"
-        mask = f"<{', '.join([f'{word} {magnitude}'] * self.lanes)}>"
-        new = []
-        for place, x in zip(places, found, strict=True):
-            there = self.element(place, c)
-            bits = self.let(f"load {self.integers}, ptr {there}, align {self.bytes}")
-            size = self.let(f"and {self.integers} {bits}, {mask}")
-            new.append(self.intrinsic("umax", word, self.lanes, x, size))
-        return new
+    def largest(self, places: list[str], c: str, found: list[str]) -> list[str]:
+        """The larger ones of magnitudes and those of some channels at places."""
+        xs = [self.load(self.element(place, c)) for place in places]
+        return [self.larger(x, top) for x, top in zip(xs, found, strict=True)]
+
+    def larger(self, x: str, top: str) -> str:
+        """The magnitudes of a register, where they are larger than others."""
+        bits = self.let(f"bitcast {self.vector} {x} to {self.integers}")
+        mask = repeated(self.word_type, str((1 << (8 * self.bytes - 1)) - 1), self.lanes)
+        size = self.let(f"and {self.integers} {bits}, {mask}")
+        return self.intrinsic("umax", self.word_type, self.lanes, top, size)
+
+    def largest_lane(self, x: str) -> str:
+        name = f"llvm.vector.reduce.umax.{mangled(self.word_type, self.lanes)}"
+        return self.call(name, self.word_type, [(self.integers, x)])
 
 
 class Direct(Tiles):

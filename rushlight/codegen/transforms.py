@@ -23,7 +23,7 @@ import numpy as np
 
 from rushlight.codegen.contraction import VECTORS
 from rushlight.codegen.microkernel import Registers
-from rushlight.codegen.repair import SIDE, Direct, DirectResults, DirectSlopes, Tiles
+from rushlight.codegen.repair import APART, SIDE, Direct, DirectResults, DirectSlopes, Tiles
 
 TILE_FIELDS = (
     "channels", "tile_rows", "tile_columns", "height", "width", "tiles", "point", "images",
@@ -125,10 +125,12 @@ class Text(Tiles):
                 body = partial(self.values, rows, columns, number, both)
             else:
                 body = partial(self.results, rows, columns, number)
-            self.each("0", head["channels"], self.lanes, [], body)
+            top = [] if reads else [(self.integers, "zeroinitializer")]
+            tops = self.each("0", head["channels"], self.lanes, top, body)
             if self.direct is not None:
                 places = images, row_offsets, column_offsets
-                finite, near = self.judged(*places, count, head["channels"])
+                apart = APART[self.what]
+                finite, near = self.judged(*tops, apart, *places, count, head["channels"])
                 self.choose(
                     self.let(f"and i1 {finite}, {near}"),
                     lambda: None,
@@ -184,15 +186,18 @@ class Text(Tiles):
         return self.let(f"add i64 {first}, {own}")
 
     def results(
-        self, rows: list[str], columns: list[str], number: str, c: str, _: list[str]
+        self, rows: list[str], columns: list[str], number: str, c: str, tops: list[str]
     ) -> list[str]:
-        """Some channels of a tile, from its values at all points."""
+        """Some channels of a tile, from its values at all points; carries the largest of those."""
         places = self.all_points(self.element(self.source, self.place(number, c)))
         found = [self.load(place) for place in places]
         y = self.both([found[n : n + self.points] for n in range(0, len(found), self.points)])
         here = [self.let(f"add i64 {column}, {c}") for column in columns]
         self.put_tile(rows, here, y)
-        return []
+        (top,) = tops
+        for x in found:
+            top = self.larger(x, top)
+        return [top]
 
     def panel(self, panel: str) -> list[str]:
         """A panel of columns of the transformed weight, packed for the micro-kernel."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-PATIENCE = 3  # shares that the preparation of one workload may take
+PATIENCE = 5  # shares that the preparation of one workload may take
 
 
 class Budget:

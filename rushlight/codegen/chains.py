@@ -24,6 +24,8 @@ FIELDS = ("rows", "row_block", "row_parts", "count", "links")
 the product where its buffers begin, and how many of its parts a row is."""
 
 NAME = "chain_u8"
+FEW = 24  # rows of a part, for each of which B is read anew
+LARGE = 1 << 19  # elements of B that are not read so often, since no near cache holds them
 
 
 class Rows(NamedTuple):
@@ -40,13 +42,20 @@ class Rows(NamedTuple):
 
 
 def rows_of(work: Work) -> Rows | None:
-    """The rows of a product whose parts are blocks of them, one after the other in memory."""
+    """The rows of a product whose parts are blocks of them, one after the other in memory.
+
+    None if there are none, or if a large B would be read for each few of them.
+    """
     if not work.name.startswith("contract_"):
         return None
     head = dict(zip(contraction.FIELDS, work.table.tolist(), strict=False))
     if head["column_parts"] != 1:
         return None
     rows, columns = head["rows"], head["columns"]
+    last = head["blocks"] + 5 * (head["block_count"] - 1)
+    _, taps, _, inner, before = work.table[last : last + 5].tolist()
+    if head["row_block"] < min(FEW, rows) and columns * (before + taps * inner) > LARGE:
+        return None
     batches = work.parts // head["row_parts"]
     begin, there = head["batches"], head["target_offsets"]
     starts = work.table[begin + 2 : begin + 3 * batches : 3]

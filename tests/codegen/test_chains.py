@@ -22,6 +22,11 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], bool]] = {
         [(3, 8, 12, 12), (16, 8, 3, 3), (16,), (4, 16, 1, 1)],
         True,
     ),
+    "few rows and a large matrix": (
+        lambda x, w: (x @ w).relu(),
+        [(64, 600), (600, 1000)],
+        False,
+    ),
     "sum of columns": (lambda x, w: (x @ w).sum(0), [(200, 64), (64, 48)], False),
     "transposed": (lambda x, w: (x @ w).T * 2, [(200, 64), (64, 48)], False),
     "a roll of rows": (lambda x, w: (x @ w).roll(1, 0) * 2, [(200, 64), (64, 48)], False),

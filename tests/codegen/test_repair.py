@@ -27,13 +27,18 @@ def step(x: rl.Tensor, w: rl.Tensor, g: rl.Tensor, padding: int = 1) -> Any:
 
 def found(monkeypatch: Any, size: int, *operands: rl.Tensor, padding: int = 1) -> list[np.ndarray]:
     """The three results in tiles of a size; plain sums for 0."""
-    monkeypatch.setattr(channels_last, "tile_of", lambda *_: size)
+    monkeypatch.setattr(channels_last, "tile_of", always(size))
     return [y.detach().numpy() for y in program(size, padding)(*operands)]
 
 
 @functools.cache
+def always(size: int) -> Any:
+    return lambda *_: size
+
+
+@functools.cache
 def program(size: int, padding: int) -> Any:
-    """Compiled once for each size of tiles; what the size is, it finds when it is traced."""
+    """Compiled once for each size of tiles, which it asks for when it is traced."""
     return rl.compile(lambda *xs: step(*xs, padding=padding), fullgraph=True)
 
 

@@ -23,6 +23,7 @@ SHORT = {
     "uint64": "u64", "bool": "b1", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 LONG = {short: name for name, short in SHORT.items()}
+PLAIN = {int, bool, str, type(None)}  # what most attributes are, or tuples of them
 RECORDS: dict[str, Any] = {record.__name__: record for record in (Geometry, Map, Window)}
 
 
@@ -63,6 +64,9 @@ def literal(value: Any) -> str:
     >>> literal((1, 2.5, None, slice(0, 3), dtypes.float32))
     '(1, 2.5, None, slice(0, 3, None), dtype(float32))'
     """
+    kind = type(value)
+    if kind in PLAIN or (kind is tuple and PLAIN.issuperset(map(type, value))):
+        return repr(value)
     if isinstance(value, Op):
         return f"op({value.full_name})"
     if isinstance(value, Nested):

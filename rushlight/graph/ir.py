@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -156,8 +157,7 @@ def copy(node: Node, inputs: tuple[Node | None, ...]) -> Node:
 
 def constant(value: np.ndarray, source: Source | None = None) -> Node:
     """A node that is the array ``value``."""
-    kind = TensorType(value.shape, dtypes.from_numpy(value.dtype))
-    return Node(CONSTANT, (), {"value": value}, kind, source)
+    return Node(CONSTANT, (), {"value": value}, type_of(value), source)
 
 
 def item(node: Node, index: int) -> Node:
@@ -165,6 +165,7 @@ def item(node: Node, index: int) -> Node:
     return Node(ITEM, (node,), {"index": index}, node.type[index], node.source)
 
 
+@lru_cache(4096)
 def show(kind: Type) -> str:
     return f"({', '.join(map(str, kind))})" if isinstance(kind, tuple) else str(kind)
 
@@ -178,7 +179,7 @@ def show_graph(graph: Graph, sources: bool = True) -> str:
     for node in nodes[len(heads) :]:
         where = f"  # {node.source}" if node.source and sources else ""
         lines.append(f"  {number[node]}: {show(node.type)} = {call(node, number, graph)}{where}")
-        for inner in nested(node.attrs):
+        for inner in nested(node.attrs) if node.attrs else ():
             lines += [f"    {line}" for line in show_graph(inner, sources).splitlines()]
     lines += [f"  write {number[t]} <- {number[value]}" for t, value in graph.writes]
     lines.append(f"  return {', '.join([number[n] for n in graph.outputs])}".rstrip())
@@ -188,16 +189,22 @@ def show_graph(graph: Graph, sources: bool = True) -> str:
 def call(node: Node, number: Mapping[Node, str], graph: Graph) -> str:
     if node.op is CAPTURED:
         return f"captured({graph.names.get(node, '')!r})"
-    operands = [number[n] if n is not None else "None" for n in node.inputs]
-    attrs = [f"{name}={literal(value)}" for name, value in node.attrs.items()]
-    return f"{node.op.full_name}({', '.join(operands + attrs)})"
+    parts = [number[n] if n is not None else "None" for n in node.inputs]
+    if node.attrs:
+        parts += [f"{name}={literal(value)}" for name, value in node.attrs.items()]
+    return f"{node.op.full_name}({', '.join(parts)})"
 
 
 def type_of(array: Any) -> Type:
     """The type of an array, or of each of a tuple of arrays."""
     if isinstance(array, tuple):
         return tuple([type_of(a) for a in array])  # type: ignore[misc]
-    return TensorType(array.shape, dtypes.from_numpy(array.dtype))
+    return tensor_type(array.shape, array.dtype)
+
+
+@lru_cache(4096)  # many values have the same type
+def tensor_type(shape: tuple[int, ...], kind: np.dtype) -> TensorType:
+    return TensorType(shape, dtypes.from_numpy(kind))
 
 
 def check(graph: Graph) -> None:

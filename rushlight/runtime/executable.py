@@ -18,6 +18,7 @@ import numpy as np
 from rushlight.autograd.modes import quiet_context
 from rushlight.config import config
 from rushlight.graph.ir import Graph
+from rushlight.memory import make_room
 from rushlight.passes import pipeline
 from rushlight.passes.order import Plan
 from rushlight.runtime import files, natives
@@ -179,6 +180,7 @@ class Binding:
         self.fix()
         calls = any([isinstance(part, Library) for part in self.parts])
         self.enter: Callable[..., None] | None = quiet_context().run if calls else None
+        make_room(sum([slot.nbytes for slot in program.slots if slot.where == "output"]))
 
     def border(self) -> None:
         """What comes from outside and goes there: the numbers of slots in the tuple of a call."""

@@ -153,14 +153,18 @@ class Cache:
 
 def encode(key: str, payload: bytes) -> bytes:
     """The contents of an entry's file."""
+    return header(key, payload) + payload
+
+
+def header(key: str, payload: bytes) -> bytes:
     checksum = hashlib.sha256(payload).digest()
-    return HEADER.pack(MAGIC, VERSION, len(payload), bytes.fromhex(key), checksum) + payload
+    return HEADER.pack(MAGIC, VERSION, len(payload), bytes.fromhex(key), checksum)
 
 
 def decode(key: str, data: bytes) -> bytes | None:
     """The payload, if the file is whole, of this version and of this key."""
     payload = data[HEADER.size :]
-    return payload if data == encode(key, payload) else None
+    return payload if data[: HEADER.size] == header(key, payload) else None
 
 
 def private(found: os.stat_result, kind: Callable[[int], bool], forbidden: int) -> bool:

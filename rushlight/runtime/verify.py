@@ -32,7 +32,7 @@ from rushlight.codegen.instructions import width
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.repair import SIDE
 from rushlight.codegen.tiling import Works
-from rushlight.runtime.program import CopyStep, KernelStep, Program
+from rushlight.runtime.program import CopyStep, JumpStep, KernelStep, Program, RowStep, Slot
 
 NONE = np.zeros(0, np.int64)
 WORD = 8  # bytes of a number in a table
@@ -399,22 +399,38 @@ RULES: Mapping[str, Callable[[Call], None]] = {
 
 
 def verify(program: Program, registers: Registers) -> None:
-    """Raises :class:`OutOfBounds` unless all steps stay inside their memory."""
-    memories = []
-    for slot in program.slots:
-        if slot.where == "arena" and slot.place + slot.nbytes > program.arena:
-            raise OutOfBounds(f"the arena of {program.arena} bytes has no room for {slot}")
-        name, shared = program.functions[slot.place] if slot.where == "function" else ("", False)
-        numbers = program.constants[slot.place] if slot.where == "constant" else NONE
-        memories.append(Memory(slot.nbytes, 0, numbers, name if shared else ""))
+    """Raises :class:`OutOfBounds` unless all steps stay inside their memory.
+
+    How often loops turn is not known here: of a row that a counter chooses, only its size is.
+    """
+    memories = [memory_of(program, slot) for slot in program.slots]
     for step in program.steps:
-        if isinstance(step, KernelStep) and step.shared:
-            buffers = [memories[slot] for slot in step.slots]
-            Call(step.name, buffers, step.parts, registers).verify()
-        elif isinstance(step, CopyStep):
-            source, target = memories[step.source], memories[step.target]
-            if source.after > target.after:
-                raise OutOfBounds(f"a copy of {source.after} bytes to {target.after}")
+        match step:
+            case KernelStep(shared=True):
+                buffers = [memories[slot] for slot in step.slots]
+                Call(step.name, buffers, step.parts, registers).verify()
+            case CopyStep():
+                fits(step, memories[step.source].after, memories[step.target].after)
+            case RowStep():
+                fits(step, step.nbytes, memories[step.source].after)
+                fits(step, step.nbytes, memories[step.target].after)
+            case JumpStep():
+                fits(step, step.to, len(program.steps))
+
+
+def fits(what: object, size: int, room: int) -> None:
+    if not 0 <= size <= room:
+        raise OutOfBounds(f"{what} needs {size} of {room}")
+
+
+def memory_of(program: Program, slot: Slot) -> Memory:
+    """The memory of a slot, which lies inside of what it is a piece of."""
+    whole = {"arena": program.arena, "kept": program.kept}.get(slot.where)
+    if whole is not None:
+        fits(slot, slot.place + slot.nbytes, whole)
+    name, shared = program.functions[slot.place] if slot.where == "function" else ("", False)
+    numbers = program.constants[slot.place] if slot.where == "constant" else NONE
+    return Memory(slot.nbytes, 0, numbers, name if shared else "")
 
 
 def verify_works(works: Works, operands: Mapping[str, np.ndarray], registers: Registers) -> None:

@@ -20,7 +20,7 @@ from rushlight.passes.pipeline import lower
 from rushlight.runtime.assembly import build
 from rushlight.runtime.jit import target
 from rushlight.runtime.natives import registers
-from rushlight.runtime.program import CopyStep, KernelStep, Program, Slot
+from rushlight.runtime.program import CopyStep, JumpStep, KernelStep, Program, RowStep, Slot
 from rushlight.runtime.verify import OutOfBounds, around, verify, verify_works
 
 F = rl.nn.functional
@@ -160,11 +160,15 @@ def holds(program: Program) -> bool:
     return True
 
 
-def test_copies_and_the_arena() -> None:
+def test_other_steps_and_the_arena() -> None:
     small, large = Slot("arena", 0, (3,), np.dtype("f4")), Slot("input", 0, (4,), np.dtype("f4"))
     assert holds(Program([small, large], [CopyStep(0, 1)], arena=12))
     assert not holds(Program([small, large], [CopyStep(0, 1)], arena=11))
     assert not holds(Program([small, large], [CopyStep(1, 0)], arena=12))
+    assert holds(Program([small, large], [RowStep(0, 1, 0, 4, 4, 12)], arena=12))
+    assert not holds(Program([small, large], [RowStep(0, 1, 0, 4, 4, 16)], arena=12))
+    assert not holds(Program([small._replace(where="kept")], kept=11))
+    assert not holds(Program([small], [JumpStep(0, 1, 2)], arena=12))
 
 
 def test_lists_that_are_not_in_the_table() -> None:

@@ -67,11 +67,18 @@ def products(x: Array, weight: Array, bias: Array | None) -> Array:
 def put(targets: Sequence[Array], here: slice, found: Sequence[Sequence[Array]]) -> None:
     """Writes blocks side by side to the rows of a step."""
     for target, blocks in zip(targets, found, strict=True):
-        begin, rows = 0, target[here]
-        for block in blocks:
-            end = begin + block.shape[1]
-            rows[:, begin:end] = block
-            begin = end
+        if len(blocks) == 1:
+            target[here] = blocks[0]
+        else:
+            np.concatenate(blocks, 1, target[here])
+
+
+def replaced(states: Sequence[Array], new: Sequence[Array]) -> Sequence[Array]:
+    """The states of all sequences, of which the first ones have new ones."""
+    count = len(new[0])
+    if count == len(states[0]):
+        return new
+    return [np.concatenate((x, old[count:])) for x, old in zip(new, states, strict=True)]
 
 
 def forward(
@@ -79,22 +86,25 @@ def forward(
 ) -> Forward:
     """The steps of a layer, whose inputs contribute ``z`` to the gates."""
     w_hh, b_hh, w_hr = weights
-    states, whole = [state.copy() for state in first], len(first[0])
-    before = [np.empty((len(z), state.shape[1]), z.dtype) for state in states]
-    y, size = np.empty_like(before[0]), z.shape[1] // cell.gates
+    size, states, w_hh = z.shape[1] // cell.gates, first, w_hh.T
+    before = [np.empty((len(z), state.shape[1]), z.dtype) for state in first]
     kept = [np.empty((len(z), n * size), z.dtype) for n in cell.keeps]
+    y = np.empty_like(before[0])
     for here in steps:
-        count = here.stop - here.start
-        now = states if count == whole else [state[:count] for state in states]
-        for past, state in zip(before, now, strict=True):
-            past[here] = state
-        product = Columns(products(now[0], w_hh, b_hh), size)
-        (h, *others), found = cell.forward(ARRAYS, Columns(z[here], size), product, *now)
+        given = z[here]
+        now = [state[: len(given)] for state in states]
+        for target, state in zip(before, now, strict=True):
+            target[here] = state
+        product = now[0].dot(w_hh)
+        if b_hh is not None:
+            product += b_hh
+        new, found = cell.forward(ARRAYS, Columns(given, size), Columns(product, size), *now)
+        if w_hr is not None:
+            new = (new[0].dot(w_hr.T), *new[1:])
         put(kept, here, found)
-        y[here] = h if w_hr is None else h.dot(w_hr.T)
-        for state, new in zip(now, (y[here], *others), strict=True):
-            state[...] = new
-    return Forward(y, states, before, kept)
+        y[here] = new[0]
+        states = replaced(states, new)
+    return Forward(y, list(states), before, kept)
 
 
 def backward(
@@ -107,24 +117,20 @@ def backward(
 ) -> Backward:
     """The steps taken back; ``last`` are gradients, ``read`` is what the cell's gradient reads."""
     w_hh, _, w_hr = weights
-    states, whole, dr = [state.copy() for state in last], len(last[0]), np.empty_like(dy)
+    size, states, dr = len(w_hh) // cell.gates, last, np.empty_like(dy)
     gradients = [np.empty((len(dy), len(w_hh)), dy.dtype) for _ in range(1 + cell.passes)]
-    size = len(w_hh) // cell.gates
     for here in reversed(steps):
-        count = here.stop - here.start
-        now = states if count == whole else [state[:count] for state in states]
-        h, *others = now
-        h += dy[here]
-        dh = h
+        given = dy[here]
+        h, *others = [state[: len(given)] for state in states]
+        h = h + given
         if w_hr is not None:
             dr[here] = h
-            dh = h.dot(w_hr)
-        given = [split(array[here], size) for array in read]
-        found, rests = cell.backward(ARRAYS, (dh, *others), *given)
+            h = h.dot(w_hr)
+        saved = [split(array[here], size) for array in read]
+        found, (rest, *rests) = cell.backward(ARRAYS, (h, *others), *saved)
         put(gradients, here, found)
-        for state, rest in zip(others, rests[1:], strict=True):
-            state[...] = rest
-        gradients[-1][here].dot(w_hh, h)
-        if rests[0] is not None:
-            h += rests[0]
-    return Backward(gradients, states, dr)
+        h = gradients[-1][here].dot(w_hh)
+        if rest is not None:
+            h += rest
+        states = replaced(states, (h, *rests))
+    return Backward(gradients, list(states), dr)

@@ -8,12 +8,12 @@ every extension module relies on. So a call costs as much with two hundred array
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.jit import PLAIN, Library, load
+from rushlight.runtime.tasks import once
 from rushlight.runtime.threads import symbols
 
 STEP = 6  # words of a native step: function, table of buffers, count, chunk, chunks, bytes
@@ -216,7 +216,7 @@ class Driver:
         return ctypes.CFUNCTYPE(*kinds)(self.library.address(name))
 
 
-@functools.cache
+@once
 def driver() -> Driver:
     """The driver, compiled on first use."""
     return Driver()

@@ -115,6 +115,7 @@ class Executable:
         graph, plan = self.lowered
         begin = time.perf_counter()
         with Workshop() as workshop:
+            workshop.add(driver)
             self.program = build(graph, plan, target(), workshop, self.still)
             verify(self.program, natives.registers())
             lowered = time.perf_counter()

@@ -72,7 +72,9 @@ class Parts:
         if key not in self.planned:
             found = self.planned[key] = works_of(node, places, registers(), whole_rows, still)
             if found is not None and self.workshop is not None:
-                self.workshop.share([work.name for work in found.list])
+                self.workshop.share(
+                    [work.name for work in reversed(found.list)]
+                )  # the longest first
         return self.planned[key]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -12,6 +13,25 @@ from rushlight.settings import get_num_threads
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Tasks")
+
+
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """``make``, whose first result is that of all calls, and the only one.
+
+    (``functools.cache`` lets two threads make one each, and what one of them uses is freed.)
+    """
+    made: list[T] = []
+    lock = threading.Lock()
+
+    @functools.wraps(make)
+    def get() -> T:
+        if not made:
+            with lock:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return get
 
 
 class Task(Generic[T]):

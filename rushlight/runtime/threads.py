@@ -27,6 +27,7 @@ import numpy as np
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.jit import PLAIN, load, target
+from rushlight.runtime.tasks import once
 from rushlight.settings import get_num_threads
 
 PATIENCE = 50e-6  # seconds for which a worker waits after a program before it sleeps
@@ -305,7 +306,7 @@ class Native:
         self.spins = rounds_of_patience(rest)
 
 
-@functools.cache
+@once
 def native() -> Native:
     """The compiled functions, made on first use."""
     return Native()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rushlight.runtime.tasks import Tasks
+from rushlight.runtime.tasks import Tasks, once
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -79,6 +79,24 @@ def test_a_system_without_threads_is_enough(monkeypatch: pytest.MonkeyPatch) -> 
     with Tasks() as tasks:
         found = [tasks.add(lambda n=n: n) for n in range(3)]
     assert [task.result for task in found] == [0, 1, 2]
+
+
+def test_what_is_made_once_is_the_same_for_all(threads: int) -> None:
+    meeting, made = threading.Barrier(threads, timeout=60), []
+
+    @once
+    def thing() -> object:
+        made.append(object())
+        return made[-1]
+
+    def ask() -> object:
+        meeting.wait()
+        return thing()
+
+    with Tasks() as tasks:
+        found = [tasks.add(ask) for _ in range(threads)]
+    assert [task.result for task in found] == made * threads
+    assert len(made) == 1
 
 
 def test_nothing_to_do_is_done() -> None:

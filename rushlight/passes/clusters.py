@@ -127,6 +127,7 @@ class Cluster:
         self.refused = refused  # nodes of rows for which no fold was found before
         self.closed = self.alias = False  # a call
         self.alone = False  # a scatter or a scan: no further outputs, no folds
+        self.still = False  # the same at every call: it takes nothing in that is not
         self.updates = False  # writes to captured tensors: many such groups share one kernel
         self.awaited: list[Node] = []  # nodes of rows, for which a fold is still to come
         self.nodes: list[Node] = []

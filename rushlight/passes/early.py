@@ -9,18 +9,36 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rushlight.config import config
-from rushlight.graph.ir import CONSTANT, Graph, Node
+from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node
 from rushlight.passes.fuse import Call, Group, Step
 from rushlight.passes.order import Plan, nbytes
 
 
-def early_first(graph: Graph, plan: Plan, still: Sequence[int]) -> Plan:
-    """The plan with early steps first.
+def still_leaves(graph: Graph, still: Sequence[int]) -> set[Node]:
+    """The captured tensors that are the same at every call, unless somebody else writes to them.
 
     Args:
-        still: the numbers of captured tensors of which a call can tell whether they have changed.
+        still: the numbers of those of which a call can tell whether they have changed.
     """
-    known = still_nodes(graph, still)
+    return {graph.captured[i] for i in still} - {target for target, _ in graph.writes}
+
+
+def still_nodes(graph: Graph, leaves: Collection[Node]) -> set[Node]:
+    """The nodes that are computed of these leaves alone, and are not much larger than they are."""
+    found = set(leaves)
+    if not found:
+        return found
+    for node in graph.nodes():
+        inputs = [n for n in node.inputs if n is not None and n.op is not CONSTANT]
+        if inputs and node.op is not ITEM and all([n in found for n in inputs]):
+            if nbytes([node]) <= 2 * max([nbytes([n]) for n in inputs]):
+                found.add(node)
+    return found
+
+
+def early_first(graph: Graph, plan: Plan, leaves: Collection[Node]) -> Plan:
+    """The plan with those steps first that read nothing but these leaves."""
+    known = set(leaves)
     outside = {*graph.roots, *plan.stores}
     early: list[Step] = []
     late: list[Step] = []
@@ -34,11 +52,6 @@ def early_first(graph: Graph, plan: Plan, still: Sequence[int]) -> Plan:
         else:
             late.append(step)
     return Plan((*early, *late), plan.stores, len(early))
-
-
-def still_nodes(graph: Graph, still: Sequence[int]) -> set[Node]:
-    """The captured tensors that calls can look at, and that the graph itself does not write to."""
-    return {graph.captured[i] for i in still} - {target for target, _ in graph.writes}
 
 
 def is_early(step: Step, known: Collection[Node]) -> bool:

@@ -8,7 +8,7 @@ position, and only reads steps of lower positions: that is why there are never c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,14 @@ Step = Group | Call
 class Fusion:
     """The clusters of a graph, and which of them need which node."""
 
-    def __init__(self, graph: Graph, refused: frozenset[Node] = frozenset()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        still: Collection[Node] = (),
+        refused: frozenset[Node] = frozenset(),
+    ) -> None:
         self.refused = refused  # nodes of rows for which no fold was found
+        self.still = still  # nodes that are the same at every call
         self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
         self.number = {node: i for i, node in enumerate(self.nodes)}
         self.roots = set(graph.roots)
@@ -204,6 +210,8 @@ class Fusion:
         items = self.items.get(node, [])
         results = items or [node]
         users = self.readers(results)
+        if node in self.still and weight(node) and not all([c.still for c in users]):
+            return self.begin_group(node, results)  # which need not run at every call
         effort = self.work[node][0]
         fits = [cluster.fit(node, self.places(cluster, results), effort) for cluster in users]
         wanted = [n for n in results if n in self.roots]
@@ -263,6 +271,7 @@ class Fusion:
     def begin_group(self, node: Node, results: Sequence[Node]) -> None:
         cluster = self.begin(self.number[node])
         cluster.outputs.extend(results)
+        cluster.still = node in self.still
         cluster.updates = node in self.written
         op, shape = node.op, types(node)[0].shape
         place = axes_of(shape)
@@ -302,8 +311,10 @@ def is_strided(node: Any) -> bool:
     return not seen.size or np.may_share_memory(seen, operand)
 
 
-def fuse(graph: Graph) -> list[Step]:
+def fuse(graph: Graph, still: Collection[Node] = ()) -> list[Step]:
     """The steps that compute a graph, in an order in which they can run.
+
+    Nodes that are ``still`` the same at every call are computed apart from others.
 
     >>> from rushlight.graph.parse import parse
     >>> steps = fuse(parse('''
@@ -316,11 +327,11 @@ def fuse(graph: Graph) -> list[Step]:
     >>> [[node.op.name for node in step.nodes] for step in steps]
     [['exp', 'sum', 'log']]
     """
-    fusion = Fusion(graph)
+    fusion = Fusion(graph, still)
     clusters = fusion.run()
     while any([c.disappointed for c in clusters]):
         hopeless = {n for c in clusters if c.disappointed for n in c.awaited}
-        fusion = Fusion(graph, fusion.refused | hopeless)
+        fusion = Fusion(graph, still, fusion.refused | hopeless)
         clusters = fusion.run()
     clusters.sort(key=lambda cluster: cluster.position)
     return [finished(cluster, fusion.number) for cluster in merge_siblings(clusters)]

@@ -7,7 +7,7 @@ all who need the old value have read it: steps that run before, or the same step
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rushlight.graph.ir import ITEM, Graph, Node, walk
@@ -31,9 +31,9 @@ class Plan:
         return "\n".join(map(str, self.steps))
 
 
-def plan(graph: Graph) -> Plan:
-    """How to run a graph."""
-    steps = fuse(graph)
+def plan(graph: Graph, still: Collection[Node] = ()) -> Plan:
+    """How to run a graph; nodes that are ``still`` the same at every call are steps apart."""
+    steps = fuse(graph, still)
     links = Links(graph, steps)
     stores = {}
     for target, value in graph.writes:

@@ -15,7 +15,8 @@ from rushlight.config import config
 from rushlight.graph.ir import Graph
 from rushlight.passes.borders import copy_borders
 from rushlight.passes.dead import drop_dead
-from rushlight.passes.early import early_first
+from rushlight.passes.early import early_first, still_leaves, still_nodes
+from rushlight.passes.fold_norms import fold_norms
 from rushlight.passes.order import Plan, plan
 from rushlight.passes.simplify import simplify
 
@@ -81,17 +82,22 @@ def lower(
     What is computed of the captured tensors with the numbers ``still`` alone comes first.
     """
     graph = run(graph, timings)
+    leaves = still_leaves(graph, still)
+    if leaves:
+        begin = time.perf_counter()
+        graph = fold_norms(graph, still_nodes(graph, leaves))
+        note("fold_norms", begin, graph, timings)
     begin = time.perf_counter()
-    steps = plan(graph)
-    if still:
-        steps = early_first(graph, steps, still)
+    steps = plan(graph, still_nodes(graph, leaves))
+    if leaves:
+        steps = early_first(graph, steps, leaves)
     note("plan", begin, steps, timings)
     return graph, steps
 
 
 def check_dump() -> None:
     """An error for the name of a pass that there is not."""
-    names = [step.name for step in PASSES]
+    names = [*[step.name for step in PASSES], "fold_norms"]
     if config.dump not in ("", *names, "plan", "all"):
         raise ValueError(
             f"there is no pass {config.dump!r} to print the graph after (RUSHLIGHT_DUMP): the "

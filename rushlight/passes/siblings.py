@@ -65,7 +65,8 @@ def kind(cluster: Cluster, level: int) -> Any:
     if cluster.closed or cluster.alone:
         return None
     folds = set(cluster.folds)
-    return level, cluster.widths, tuple([(axis.size, axis in folds) for axis in cluster.full])
+    axes = tuple([(axis.size, axis in folds) for axis in cluster.full])
+    return level, cluster.still, cluster.widths, axes
 
 
 def has_room(a: Cluster, b: Cluster) -> bool:

@@ -21,7 +21,7 @@ from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, TensorType
 from rushlight.ops.attention_blocks import Blocked
 from rushlight.ops.recurrent_scans import Scan
 from rushlight.passes.clusters import types as types_of
-from rushlight.passes.early import still_nodes
+from rushlight.passes.early import still_leaves
 from rushlight.passes.fuse import Call, Group
 from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
@@ -92,7 +92,7 @@ class Assembly:
         self.space: dict[Memory, int] = {}  # the slots of memory that they need
         self.packed: dict[Memory, Memory] = {}  # what of it another one has filled already
         early = [n for step in plan.steps[: plan.early] for n in step.nodes]
-        self.preparation = Preparation({*still_nodes(graph, still), *early})
+        self.preparation = Preparation({*still_leaves(graph, still), *early})
         self.leaves()
         self.contractions()
         self.lives()

@@ -87,15 +87,16 @@ class Inner(Trace):
                     "a branch or loop leaves another .grad behind than it has found, which a graph "
                     "cannot do: end it with zero_grad(), or use autograd.grad"
                 )
-            if isinstance(t._history, TapeNode) and id(t) in self.outsiders:
-                raise TraceError(
-                    "a branch or loop writes to a tensor of outside in a way that autograd records "
-                    "(out of no_grad): return the new value instead"
-                )
         if self.assigned:
             raise TraceError(
                 "an optimizer's state begins in a branch or loop: make one step outside first"
             )
+
+    @property
+    def records_writes(self) -> bool:
+        """Whether a tensor of outside has a history now of what was written to it."""
+        kept = [t for t, _ in self.kept.values() if id(t) in self.outsiders]
+        return any([isinstance(t._history, TapeNode) for t in kept])
 
 
 class Part:
@@ -125,8 +126,10 @@ class Part:
         self.results: list[Tensor] = []
         try:
             inner.call(self.follow, function)
-        except BaseException:
+        except BaseException as error:
             inner.restore()
+            if isinstance(error, TraceError) and outer.refusal is None:
+                outer.refusal = error  # whoever catches it cannot go on as if it worked
             raise
 
     def follow(self, function: Callable[[list[Tensor]], Sequence[Tensor]]) -> None:
@@ -134,11 +137,23 @@ class Part:
         given = [t if t._history is None else t.clone() for t in self.leaves]
         self.results = list(function(given))
         self.outputs = [self.inner.current(self.inner.symbol(t)) for t in self.results]
+        if self.inner.refusal is not None:
+            raise self.inner.refusal
         self.inner.refuse_effects([t._array for t in given])
+        self.records_writes = self.inner.records_writes
         known = {*map(id, self.leaves), *self.inner.outsiders}
         self.below = [
             [leaf for leaf in reachable(edge(t)) if id(leaf) in known] for t in self.results
         ]
+
+    def refuse_recorded_writes(self) -> None:
+        """An error if gradients would go through a tensor of outside that is written to."""
+        if self.records_writes:
+            self.inner.restore()
+            raise TraceError(
+                "a branch or loop writes to a tensor of outside in a way that autograd records "
+                "(out of no_grad): return the new value instead"
+            )
 
     def differentiate(self, roots: Sequence[int], leaves: Sequence[Tensor]) -> None:
         """Adds the gradients of some results with respect to leaves to what is traced."""

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.generator import Generator
 from rushlight.graph.attributes import SHORT, Nested, literal, nested
+from rushlight.graph.states import drawn
 from rushlight.ops.base import Op
 
 
@@ -243,14 +243,6 @@ def compute(node: Node, arrays: Sequence[Any]) -> Any:
     if node.op is ITEM:
         return arrays[0][node.attrs["index"]]
     if "generator" in node.attrs:
-        return drawn(node, arrays)
+        return drawn(node.op, arrays, node.attrs)
     y = node.op.compute(arrays, node.attrs)
     return tuple([np.asarray(part) for part in y]) if isinstance(y, tuple) else np.asarray(y)
-
-
-def drawn(node: Node, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """The results of a random node, and the state of its generator afterwards."""
-    generator = Generator().set_state(arrays[0])
-    y = node.op.compute(arrays[1:], {**node.attrs, "generator": generator})
-    several = y if isinstance(y, tuple) else (y,)
-    return (*[np.asarray(part) for part in several], generator.get_state())

@@ -18,28 +18,16 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import edge
 from rushlight.control import Tree, tensor_of
 from rushlight.generator import Generator
-from rushlight.graph.control import Control
 from rushlight.graph.inner import Outside, Part
-from rushlight.graph.ir import (
-    CAPTURED,
-    CONSTANT,
-    INPUT,
-    Graph,
-    Node,
-    TensorType,
-    constant,
-    copy,
-    item,
-    walk,
-)
+from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
+from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
 from rushlight.graph.templates import hollow
 from rushlight.graph.trace import Trace
-from rushlight.ops.base import Op, registry, touched
-from rushlight.ops.views import View
+from rushlight.ops.base import registry, touched
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 
-ADD, EXPAND = registry["add"], registry["expand"]
+ADD = registry["add"]
 COND, WHILE, SCAN, WHILE_VJP = [
     registry[f"control.{name}"] for name in ("cond", "while_loop", "scan", "while_vjp")
 ]
@@ -56,7 +44,9 @@ def choose(
             trees.append(Tree(branch(*operands), f"{name}: a branch returns"))
             return trees[-1].leaves
 
-        return Part(local.state.trace, follow)
+        part = Part(local.state.trace, follow)
+        part.refuse_recorded_writes()
+        return part
 
     selector = index.to(dtypes.int64)
     if name == "switch":
@@ -79,7 +69,7 @@ def repeat(
 ) -> list[Tensor]:
     """What a loop carries when ``test`` does not hold any more."""
     trace = local.state.trace
-    part = Part(trace, body, arrays(leaves), [may_be_wanted(t) for t in leaves])
+    part = body_of(trace, body, leaves)
     asked = Part(
         trace,
         lambda given: [tensor_of(test(given)).to(dtypes.int64)],
@@ -105,11 +95,32 @@ def sweep(
         after, ys = body(given[:count], given[count:])
         return [*after, *ys]
 
-    rows = [hollow(np.empty(x._array.shape[1:], x._array.dtype)) for x in xs]
-    wanted = [may_be_wanted(t) for t in leaves] + [is_tracked(x) for x in xs]
-    part = Part(trace, follow, [*arrays(leaves), *rows], wanted)
+    part = body_of(trace, follow, leaves, xs)
     results = Rows(trace, part, leaves, xs, length, reverse).results()
     return results[:count], results[count:]
+
+
+def body_of(
+    trace: Trace,
+    follow: Callable[[list[Tensor]], list[Tensor]],
+    leaves: Sequence[Tensor],
+    xs: Sequence[Tensor] = (),
+) -> Part:
+    """The body of a loop, traced as if all it carries had a history: a step may give it one.
+
+    If that is why it writes such values to tensors of outside, it is traced with what has one.
+    """
+    rows = [hollow(np.empty(x._array.shape[1:], x._array.dtype)) for x in xs]
+    given, tracked = [*arrays(leaves), *rows], [is_tracked(x) for x in xs]
+    part = Part(trace, follow, given, [*map(may_be_wanted, leaves), *tracked])
+    if part.records_writes:
+        part.inner.restore()
+        known = [*map(is_tracked, leaves)]
+        part = Part(trace, follow, given, [*known, *tracked])
+        more = [bool(below) and not old for below, old in zip(part.below, known, strict=False)]
+        part.records_writes |= any(more)
+    part.refuse_recorded_writes()
+    return part
 
 
 def arrays(tensors: Iterable[Tensor]) -> list[np.ndarray]:
@@ -154,12 +165,11 @@ class Made:
     ``outside`` is what its parts capture; ``changed`` what of that they change.
     """
 
-    op: Op
-
     def __init__(self, trace: Trace, parts: Sequence[Part]) -> None:
         self.trace, self.parts = trace, parts
-        self.outside = list(dict.fromkeys([x for part in parts for x in part.closed]))
-        self.changed = list(dict.fromkeys([x for part in parts for x in part.changed]))
+        # Dicts, whose keys are found by identity: symbols are not compared.
+        self.outside = {x: None for part in parts for x in part.closed}
+        self.changed = {x: None for part in parts for x in part.changed}
         self.tracked: list[int] = []  # which results have gradients
         self.wanted: list[Tensor] = []  # of which tensors
         self.owners = {
@@ -242,8 +252,9 @@ class Branches(Made):
         self.given = [self.now(x) for x in self.outside]
         self.chosen = trace.current(trace.symbol(self.selector))
         types = [n.type for n in graphs[0].outputs[: self.count + len(self.changed)]]
+        places = {x: 1 + i for i, x in enumerate(self.outside)}
         states = [
-            (self.count + i, 1 + self.outside.index(x))
+            (self.count + i, places[x])
             for i, x in enumerate(self.changed)
             if isinstance(x, Generator)
         ]
@@ -500,64 +511,3 @@ class Rows(Loop):
             states=(),
         )
         return [self.tensor(item(made, i)) for i in range(len(types))]
-
-
-def dear(part: Part) -> list[Node]:
-    """What the gradients of a part need and should not, or must not, be computed again."""
-    late = set(part.tangents.values())
-    order = list(walk([*part.gradients.values()]))
-    for node in order:
-        if any([n in late for n in node.inputs]):
-            late.add(node)
-    found: set[Node] = set()
-    stack: list[Node | None] = []
-    for node in order:
-        if node in late:
-            stack += [n for n in node.inputs if n not in late]
-    stack += [n for n in part.gradients.values() if n not in late]
-    seen: set[Node] = set()
-    while stack:
-        below = stack.pop()
-        if below is None or below in seen or below.op in (INPUT, CAPTURED, CONSTANT):
-            continue
-        seen.add(below)
-        if is_cheap(below):
-            stack.extend(below.inputs)
-        else:
-            found.add(below)
-    return [node for node in order if node in found]
-
-
-def is_cheap(node: Node) -> bool:
-    """Whether a value is rather computed again than kept: element by element, or out of nothing."""
-    op = node.op
-    if not isinstance(op, Op) or is_random(node):
-        return False
-    return op.emit is not None or isinstance(op, View) or not node.inputs
-
-
-def is_random(node: Node) -> bool:
-    return "generator" in node.attrs or (
-        isinstance(node.op, Control) and bool(node.attrs["states"])
-    )
-
-
-def stand_in(node: Node) -> Node:
-    return Node(INPUT, (), {}, node.type, node.source)
-
-
-def rebuilt(outputs: Sequence[Node], replaced: dict[Node, Node]) -> list[Node]:
-    """Nodes over others, some of which are replaced."""
-    new: dict[Node | None, Node] = {None: None, **replaced}  # type: ignore[dict-item]
-    for node in walk(outputs, list(replaced)):
-        new[node] = copy(node, tuple([new[n] for n in node.inputs]))
-    return [new[node] for node in outputs]
-
-
-def zeros(kind: TensorType) -> Node:
-    one = constant(np.zeros((), kind.dtype.numpy))
-    return one if not kind.shape else Node(EXPAND, (one,), {"size": kind.shape}, kind)
-
-
-def type_of_tensor(t: Tensor) -> TensorType:
-    return TensorType(t._array.shape, t.dtype)

@@ -1,0 +1,86 @@
+"""What the gradient of a branch or of a step keeps of it, and what it computes again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rushlight.graph.control import Control
+from rushlight.graph.inner import Part
+from rushlight.graph.ir import (
+    CAPTURED,
+    CONSTANT,
+    INPUT,
+    Node,
+    TensorType,
+    constant,
+    copy,
+    walk,
+)
+from rushlight.ops.base import Op, registry
+from rushlight.ops.views import View
+from rushlight.tensor import Tensor
+
+EXPAND = registry["expand"]
+
+
+def dear(part: Part) -> list[Node]:
+    """What the gradients of a part need and should not, or must not, be computed again."""
+    late = set(part.tangents.values())
+    order = list(walk([*part.gradients.values()]))
+    for node in order:
+        if any([n in late for n in node.inputs]):
+            late.add(node)
+    found: set[Node] = set()
+    stack: list[Node | None] = []
+    for node in order:
+        if node in late:
+            stack += [n for n in node.inputs if n not in late]
+    stack += [n for n in part.gradients.values() if n not in late]
+    seen: set[Node] = set()
+    while stack:
+        below = stack.pop()
+        if below is None or below in seen or below.op in (INPUT, CAPTURED, CONSTANT):
+            continue
+        seen.add(below)
+        if is_cheap(below):
+            stack.extend(below.inputs)
+        else:
+            found.add(below)
+    return [node for node in order if node in found]
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether a value is rather computed again than kept: element by element, or out of nothing."""
+    op = node.op
+    if not isinstance(op, Op) or is_random(node):
+        return False
+    return op.emit is not None or isinstance(op, View) or not node.inputs
+
+
+def is_random(node: Node) -> bool:
+    return "generator" in node.attrs or (
+        isinstance(node.op, Control) and bool(node.attrs["states"])
+    )
+
+
+def stand_in(node: Node) -> Node:
+    return Node(INPUT, (), {}, node.type, node.source)
+
+
+def rebuilt(outputs: Sequence[Node], replaced: dict[Node, Node]) -> list[Node]:
+    """Nodes over others, some of which are replaced."""
+    new: dict[Node | None, Node] = {None: None, **replaced}  # type: ignore[dict-item]
+    for node in walk(outputs, list(replaced)):
+        new[node] = copy(node, tuple([new[n] for n in node.inputs]))
+    return [new[node] for node in outputs]
+
+
+def zeros(kind: TensorType) -> Node:
+    one = constant(np.zeros((), kind.dtype.numpy))
+    return one if not kind.shape else Node(EXPAND, (one,), {"size": kind.shape}, kind)
+
+
+def type_of_tensor(t: Tensor) -> TensorType:
+    return TensorType(t._array.shape, t.dtype)

@@ -1,4 +1,4 @@
-"""Time as a budget: a run ends when it should, whatever its workloads take."""
+"""Time as a budget: a run ends about when it should, whatever its workloads take."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 
 PATIENCE = 5  # shares that the preparation of one workload may take
+LEAST = 60.0  # seconds that it may take in any case: better late than without a contender
 
 
 class Budget:
@@ -34,8 +35,8 @@ class Budget:
     @property
     def limit(self) -> float:
         """Seconds after which a contender is not waited for."""
-        return min(self.left, PATIENCE * self.share)
+        return max(LEAST, min(self.left, PATIENCE * self.share))
 
     def __str__(self) -> str:
-        left = "" if math.isinf(self.left) else f", at most {math.ceil(self.left / 60)} min left"
+        left = "" if math.isinf(self.left) else f", about {math.ceil(self.left / 60)} min left"
         return f"{min(self.done + 1, self.count)} of {self.count}{left}"

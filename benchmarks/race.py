@@ -156,8 +156,6 @@ def prepare(
 
     def ready(worker: Worker) -> bool:
         try:
-            if limit <= 0:
-                raise Failure("the time of the run was over")
             has = worker.prepare(workload, tiny, limit)
             if scarce():
                 worker.forget()

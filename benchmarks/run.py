@@ -1,6 +1,6 @@
 """Rushlight beside its peers: own process each, alternating rounds, best of several, as ratios.
 
-python -m benchmarks.run                    # everything, in 40 minutes at most; writes the pages
+python -m benchmarks.run                    # everything, in some 40 minutes; writes the pages
 python -m benchmarks.run --only "softmax,ResNet-18" --parts calls   # into build/benchmarks/
 python -m benchmarks.run --quick            # whether all of it runs: tiny inputs, one call each
 """
@@ -32,7 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--contenders", help="names of columns, with commas; for the calls")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="at most so many")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="for all of it")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="that all of it may take")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each contender")
     parser.add_argument("--quick", action="store_true", help="tiny inputs, one round")
     parser.add_argument("--peers", help=f"their Python, or the variable {PEERS_VARIABLE}")

@@ -13,14 +13,14 @@ from benchmarks.budget import Budget
 def test_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(budget.time, "perf_counter", lambda: now[0])
-    some = Budget(60.0, count=10)
-    assert (some.left, some.share, some.limit) == (60.0, 6.0, 30.0)
-    assert str(some) == "1 of 10, at most 1 min left"
-    now[0] += 6
+    some = Budget(600.0, count=10)
+    assert (some.left, some.share, some.limit) == (600.0, 60.0, 300.0)
+    assert str(some) == "1 of 10, about 10 min left"
+    now[0] += 15
     some.done += 1
-    assert (some.left, some.share, some.limit) == (54.0, 6.0, 30.0)
-    now[0] += 100
-    assert (some.left, some.share, some.limit) == (0.0, 0.0, 0.0)
+    assert (some.left, some.share, some.limit) == (585.0, 65.0, 325.0)
+    now[0] += 600
+    assert (some.left, some.share, some.limit) == (0.0, 0.0, budget.LEAST)
 
 
 def test_without_an_end() -> None:

@@ -18,7 +18,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.func.trees import flatten
 from rushlight.ops import ops
-from rushlight.tensor import Tensor
+from rushlight.tensor import LEAF, Tensor
 
 
 class Graphs:
@@ -86,7 +86,8 @@ def choose(name: str, index: Any, branches: Sequence[Callable[..., Any]], operan
     if isinstance(index, Tensor):
         return traced().choose(name, index, branches, operands)
     chosen = branches[min(max(int(index), 0), len(branches) - 1)]
-    return Tree(chosen(*operands), f"{name}: a branch returns").whole
+    result = Tree(chosen(*operands), f"{name}: a branch returns")
+    return result.build(own(result.leaves, flatten(operands)[0]))
 
 
 def while_loop(
@@ -129,7 +130,7 @@ def while_loop(
         return carried.build(graphs.repeat(test, body, leaves))
     while test(leaves):
         leaves = body(leaves)
-    return carried.build(leaves)
+    return carried.build(own(leaves, carried.leaves))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any) -> Any:
@@ -261,12 +262,12 @@ def sweep(
         return carried.build(leaves), shown[0].build(stacks)
     leaves, parts = carried.leaves, []
     for i in reversed(range(count)) if reverse else range(count):
-        leaves, y = body(leaves, [x[i] for x in rows.leaves])
-        parts.append(y)
+        before, (leaves, y) = leaves, body(leaves, [x[i] for x in rows.leaves])
+        parts.append(own(y, before))  # as it is now: a later step may write to it
     if reverse:
         parts.reverse()
     stacked = [ops.stack(column) for column in zip(*parts, strict=True)]
-    return carried.build(leaves), shown[0].build(stacked)
+    return carried.build(own(leaves, carried.leaves)), shown[0].build(stacked)
 
 
 def rows_of(name: str, leaves: Sequence[Tensor], length: int | None) -> int:
@@ -342,6 +343,18 @@ class Tree:
 
     def __repr__(self) -> str:
         return repr(self.build(map(Type, self.leaves)))
+
+
+def own(results: Sequence[Tensor], given: Iterable[Any]) -> list[Tensor]:
+    """Results that share no memory with what was given, or what is written to: values."""
+    known = set(map(id, given))
+    return [t.clone() if id(t) in known or is_shared(t) else t for t in results]
+
+
+def is_shared(t: Tensor) -> bool:
+    """Whether a tensor is a view, a parameter, or one that was written to."""
+    written = t._counter is not None and t._counter.value > 0
+    return written or t._base is not None or t._history is LEAF
 
 
 def type_of(t: Tensor) -> tuple[Any, Any]:

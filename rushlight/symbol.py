@@ -158,7 +158,7 @@ class Symbol:
             )
         raise TraceError(
             f"the values of a traced tensor ({kind}) are needed in Python at {user_line()}. They "
-            "are not known yet while the graph is made: compute with tensors (rl.where, masks), "
+            "are not known yet while the graph is made: compute with tensors (rl.where, rl.cond), "
             "or read the value outside the compiled function."
         )
 

@@ -43,6 +43,17 @@ def test_a_scan_goes_both_ways_and_along_any_dimension() -> None:
     assert none is None
 
 
+def test_results_share_no_memory_with_what_was_given() -> None:
+    x = rl.zeros(2)
+    rl.cond(True, lambda x: x, lambda x: x, x).add_(1)
+    rl.cond(True, lambda x: x[:1], lambda x: x, x).add_(1)
+    rl.while_loop(lambda y: y.sum() > 0, lambda y: y, (x,))[0].add_(1)
+    assert x.tolist() == [0, 0]
+    total = rl.zeros(())
+    _, ys = rl.scan(lambda c, r: (c, total.add_(r)), 0, rl.ones(3))
+    assert ys.tolist() == [1, 2, 3]
+
+
 def test_gradients_follow_what_ran() -> None:
     x = rl.tensor(2.0, requires_grad=True)
     rl.fori_loop(0, 3, lambda i, y: y * x, rl.tensor(1.0)).backward()

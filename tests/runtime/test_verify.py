@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -24,6 +27,7 @@ from rushlight.runtime.program import CopyStep, JumpStep, KernelStep, Program, R
 from rushlight.runtime.verify import OutOfBounds, around, verify, verify_works
 
 F = rl.nn.functional
+ROOT = Path(__file__).parents[2]
 NARROW, WIDE = Registers(16, 16, True), Registers(64, 32, True)
 PRODUCTS = {
     "packed": ("mk", "kn", (200, 300), (300, 50), np.float32),
@@ -183,3 +187,11 @@ def test_a_function_without_a_rule() -> None:
     program = Program(steps=[KernelStep("unheard_f32", (), 1, 1, 0, 0, True)])
     with pytest.raises(OutOfBounds, match="there is no rule for the memory of unheard_f32"):
         verify(program, registers())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="pages are protected in another way there")
+def test_native_code_stays_between_protected_pages() -> None:
+    command = [sys.executable, "-m", "tests.runtime.guarded"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "inside\n"), done.stderr

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rushlight.codegen import contraction
+from rushlight.codegen import contraction, transforms
 from rushlight.codegen.kernel import Kernel, values_of
 from rushlight.codegen.native import NativeText, table
 from rushlight.codegen.pull import Buffer
@@ -46,6 +46,8 @@ def rows_of(work: Work) -> Rows | None:
 
     None if there are none, or if a large B would be read for each few of them.
     """
+    if work.name.startswith("winograd_output_"):
+        return rows_of_tiles(work)
     if not work.name.startswith("contract_"):
         return None
     head = dict(zip(contraction.FIELDS, work.table.tolist(), strict=False))
@@ -65,6 +67,24 @@ def rows_of(work: Work) -> Rows | None:
     if not np.array_equal(offsets, np.arange(rows) * columns):
         return None
     return Rows(rows, head["row_block"], head["row_parts"], batches)
+
+
+def rows_of_tiles(work: Work) -> Rows | None:
+    """The rows of a convolution in tiles: a part is a row of tiles of an image.
+
+    None if the work is not for all images at once, the first of which begins at 0.
+    """
+    head = dict(zip(transforms.TILE_FIELDS, work.table.tolist(), strict=False))
+    begin, there = head["images"], head["row_offsets"]
+    images = work.parts // head["tile_rows"]
+    rows, high = (
+        head["height"] * head["width"],
+        (head["column_offsets"] - there) // head["tile_rows"],
+    )
+    starts = work.table[begin : begin + images]
+    if not np.array_equal(starts, np.arange(images) * rows * head["channels"]):
+        return None
+    return Rows(rows, high * head["width"], head["tile_rows"], images)
 
 
 def reads_own_rows(kernel: Kernel, buffer: Buffer) -> bool:

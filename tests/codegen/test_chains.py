@@ -22,6 +22,11 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], bool]] = {
         [(3, 8, 12, 12), (16, 8, 3, 3), (16,), (4, 16, 1, 1)],
         True,
     ),
+    "a convolution in tiles": (
+        lambda x, w, b, v: F.conv2d(F.conv2d(x, w, b, padding=1).relu(), v),
+        [(2, 32, 30, 27), (32, 32, 3, 3), (32,), (4, 32, 1, 1)],
+        True,
+    ),
     "few rows and a large matrix": (
         lambda x, w: (x @ w).relu(),
         [(64, 600), (600, 1000)],

@@ -259,7 +259,7 @@ class RecurrentLayer(Fused, abstract=True):
 
 
 def scannable(
-    sizes: Sequence[int], operands: Sequence[Tensor | None], kinds: Container[np.dtype] = KINDS
+    sizes: Sequence[int], operands: Sequence[Tensor | None], kinds: Container[Any] = KINDS
 ) -> bool:
     """Whether a loop of native code does it: sequences of one length, no projection."""
     if sizes[0] != sizes[-1] or (len(operands) == 8 and operands[-1] is not None):

@@ -10,6 +10,7 @@ from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.graph.rewrite import EXPAND, Rewriter, equations, rewrite
 from rushlight.ops.base import Op
 from rushlight.passes.fold_constants import fold
+from rushlight.passes.gathered import multiply_first
 from rushlight.passes.layout import sink
 from rushlight.passes.rules import RULES
 
@@ -31,7 +32,7 @@ def simplify(graph: Graph) -> Graph:
       %1: f32[2,3] = add(%0, %0)
       return %1
     """
-    return rewrite(graph, fold, narrow, sink, apply_rules, simplify_inside)
+    return rewrite(graph, fold, narrow, sink, apply_rules, multiply_first, simplify_inside)
 
 
 apply_rules = equations(RULES)

@@ -215,6 +215,10 @@ class Function:
         """Calls forward and records backward for the gradients."""
         ctx = FunctionCtx()
         state = local.state
+        if state.trace is not None:  # inside a branch or loop, tensors of outside become leaves
+            for t in inputs:
+                if isinstance(t, Tensor):
+                    state.trace.symbol(t)
         edges = tuple([edge(t) if isinstance(t, Tensor) else None for t in inputs])
         ctx.needs_input_grad = tuple([e is not None for e in edges])
         before, state.grad = state.grad, False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from rushlight.autograd.backward import grad
 from rushlight.autograd.tape import Node as TapeNode
 from rushlight.autograd.tape import edge
 from rushlight.generator import Generator
-from rushlight.graph.ir import CAPTURED, INPUT, Node, type_of
+from rushlight.graph.ir import CAPTURED, INPUT, Node, type_of, walk
 from rushlight.graph.streams import STATE
 from rushlight.graph.templates import hollow
 from rushlight.graph.trace import Trace, root
@@ -37,6 +38,7 @@ class Inner(Trace):
         self.closed: dict[Symbol, Node] = {}  # those of outside that are no views, as captured
         self.owners: dict[Symbol, Tensor] = {}  # tensors over the symbols here
         self.outsiders: dict[int, Tensor] = {}
+        self.examples: dict[Node, Callable[[], np.ndarray]] = {}  # elements of leaves, if asked for
 
     def symbol(self, t: Tensor | Symbol) -> Symbol:
         array = t._array if isinstance(t, Tensor) else t
@@ -58,7 +60,7 @@ class Inner(Trace):
             node = Node(CAPTURED, (), {}, type_of(symbol.template))
             found = Symbol(self, node, symbol.template)
             self.closed[symbol] = node
-            self.values[node] = np.zeros(symbol.shape, symbol.dtype)
+            self.examples[node] = lambda: self.outer.value(self.outer.current(symbol))
         else:
             base, (op, attrs) = self.inside(symbol.base), symbol.how
             node = Node(op, (self.current(base),), attrs, type_of(symbol.template), self.source())
@@ -69,6 +71,12 @@ class Inner(Trace):
 
     def current(self, symbol: Symbol) -> Node:
         return super().current(symbol if symbol.trace is self else self.symbol(symbol))
+
+    def value(self, node: Node) -> np.ndarray:
+        for leaf in walk([node], self.values):  # type: ignore[arg-type]
+            if leaf in self.examples:
+                self.values[leaf] = self.examples[leaf]()
+        return super().value(node)
 
     def read_gradient(self, t: Tensor) -> Tensor | None:
         if not isinstance(t._array, Symbol) or t._array.trace is not self:
@@ -99,28 +107,47 @@ class Inner(Trace):
         return any([isinstance(t._history, TapeNode) for t in kept])
 
 
+class Argument(NamedTuple):
+    """What a function inside is given: a tensor like ``tensor``, or like a ``row`` of it."""
+
+    tensor: Tensor
+    wanted: bool = False  # whether results can be differentiated with respect to it
+    row: bool = False
+
+    @property
+    def template(self) -> np.ndarray:
+        array = self.tensor._array
+        return hollow(np.empty(array.shape[int(self.row) :], array.dtype))
+
+    def example(self, trace: Trace) -> np.ndarray:
+        """The elements that the function is given first."""
+        array = trace.value(trace.current(trace.symbol(self.tensor)))
+        return array[0] if self.row else array
+
+
 class Part:
     """A branch, a condition or a body, traced: nodes of its inputs, captured values and results.
 
-    ``arguments`` are arrays like those that it is given; of ``wanted`` ones it can be
-    differentiated.
+    Tensors of outside are leaves until it is left as a context.
     """
 
     def __init__(
         self,
         outer: Trace,
         function: Callable[[list[Tensor]], Sequence[Tensor]],
-        arguments: Sequence[Any] = (),
-        wanted: Sequence[bool] = (),
+        arguments: Sequence[Argument] = (),
     ) -> None:
         self.inner = inner = Inner(outer)
-        self.symbols = [Symbol(inner, Node(INPUT, (), {}, type_of(a)), a) for a in arguments]
-        self.inputs: list[Node] = [symbol.node for symbol in self.symbols]
-        for node in self.inputs:
-            inner.values[node] = np.zeros(node.type.shape, node.type.dtype.numpy)
-        self.leaves = [wrap(symbol) for symbol in self.symbols]
-        for t, want in zip(self.leaves, wanted, strict=True):
-            t._history = LEAF if want else None
+        self.inputs: list[Node] = []
+        self.leaves: list[Tensor] = []
+        for argument in arguments:
+            template = argument.template
+            node = Node(INPUT, (), {}, type_of(template))
+            inner.examples[node] = functools.partial(argument.example, outer)
+            leaf = wrap(Symbol(inner, node, template))
+            leaf._history = LEAF if argument.wanted else None
+            self.inputs.append(node)
+            self.leaves.append(leaf)
         self.tangents: dict[int, Node] = {}  # by results
         self.gradients: dict[int, Node] = {}  # by identities of leaves
         self.results: list[Tensor] = []
@@ -131,6 +158,12 @@ class Part:
             if isinstance(error, TraceError) and outer.refusal is None:
                 outer.refusal = error  # whoever catches it cannot go on as if it worked
             raise
+
+    def __enter__(self) -> Part:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.inner.restore()
 
     def follow(self, function: Callable[[list[Tensor]], Sequence[Tensor]]) -> None:
         # What is differentiated gets copies: it may be written to, as a leaf may not.

@@ -7,7 +7,8 @@ is dear to compute, or random, becomes one more result of the node; the rest is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import edge
 from rushlight.control import Tree, tensor_of
 from rushlight.generator import Generator
-from rushlight.graph.inner import Outside, Part
+from rushlight.graph.inner import Argument, Outside, Part
 from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
 from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
 from rushlight.graph.templates import hollow
@@ -38,28 +39,27 @@ def choose(
 ) -> Any:
     """The results of the branch that ``index`` will say."""
     trees: list[Tree] = []
+    parts: list[Part] = []
 
-    def traced(branch: Callable[..., Any]) -> Part:
-        def follow(_: list[Tensor]) -> list[Tensor]:
-            trees.append(Tree(branch(*operands), f"{name}: a branch returns"))
-            return trees[-1].leaves
-
-        part = Part(local.state.trace, follow)
-        part.refuse_recorded_writes()
-        return part
-
-    selector = index.to(dtypes.int64)
-    if name == "switch":
-        selector = selector.clamp(0, len(branches) - 1)
-    made = Branches(local.state.trace, selector, [traced(branch) for branch in branches])
-    for tree in trees[1:]:
-        if repr(tree) != repr(trees[0]):
+    def follow(branch: Callable[..., Any], _: list[Tensor]) -> list[Tensor]:
+        trees.append(Tree(branch(*operands), f"{name}: a branch returns"))
+        if repr(trees[-1]) != repr(trees[0]):
             names = ("false_fn", "true_fn") if name == "cond" else ("one", "another")
             raise TypeError(
                 f"{name}: branches must return the same types, but {names[0]} returns {trees[0]}, "
-                f"and {names[1]} {tree}"
+                f"and {names[1]} {trees[-1]}"
             )
-    return trees[0].build(made.results())
+        return trees[-1].leaves
+
+    trace, selector = local.state.trace, index.to(dtypes.int64)
+    if name == "switch":
+        selector = selector.clamp(0, len(branches) - 1)
+    for branch in branches:
+        with Part(trace, functools.partial(follow, branch)) as part:
+            part.refuse_recorded_writes()
+            part.differentiate([i for i, below in enumerate(part.below) if below], part.outsiders)
+            parts.append(part)
+    return trees[0].build(Branches(trace, selector, parts).results())
 
 
 def repeat(
@@ -69,16 +69,17 @@ def repeat(
 ) -> list[Tensor]:
     """What a loop carries when ``test`` does not hold any more."""
     trace = local.state.trace
-    part = body_of(trace, body, leaves)
-    asked = Part(
-        trace,
-        lambda given: [tensor_of(test(given)).to(dtypes.int64)],
-        arrays(leaves),
-        [False] * len(leaves),
-    )
-    if asked.changed:
-        raise TraceError("the condition of a loop writes to a tensor, or draws random numbers")
-    return While(trace, part, asked, leaves).results()
+    meet(trace, leaves)
+
+    def follow(given: list[Tensor]) -> list[Tensor]:
+        return [tensor_of(test(given)).to(dtypes.int64)]
+
+    with Part(trace, follow, [Argument(t) for t in leaves]) as asked:
+        if asked.changed:
+            raise TraceError("the condition of a loop writes to a tensor, or draws random numbers")
+    with body_of(trace, body, leaves) as part:
+        made = While(trace, part, asked, leaves)
+    return made.results()
 
 
 def sweep(
@@ -90,14 +91,22 @@ def sweep(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """What a loop over rows carries in the end, and the results of the rows, stacked."""
     trace, count = local.state.trace, len(leaves)
+    meet(trace, [*leaves, *xs])
 
     def follow(given: list[Tensor]) -> list[Tensor]:
         after, ys = body(given[:count], given[count:])
         return [*after, *ys]
 
-    part = body_of(trace, follow, leaves, xs)
-    results = Rows(trace, part, leaves, xs, length, reverse).results()
+    with body_of(trace, follow, leaves, xs) as part:
+        made = Rows(trace, part, leaves, xs, length, reverse)
+    results = made.results()
     return results[:count], results[count:]
+
+
+def meet(trace: Trace, tensors: Sequence[Tensor]) -> None:
+    """Lets a trace know tensors of outside before anybody asks for their histories."""
+    for t in tensors:
+        trace.symbol(t)
 
 
 def body_of(
@@ -110,22 +119,17 @@ def body_of(
 
     If that is why it writes such values to tensors of outside, it is traced with what has one.
     """
-    rows = [hollow(np.empty(x._array.shape[1:], x._array.dtype)) for x in xs]
-    given, tracked = [*arrays(leaves), *rows], [is_tracked(x) for x in xs]
-    part = Part(trace, follow, given, [*map(may_be_wanted, leaves), *tracked])
+    rows = [Argument(x, is_tracked(x), row=True) for x in xs]
+    part = Part(trace, follow, [*[Argument(t, may_be_wanted(t)) for t in leaves], *rows])
     if part.records_writes:
         part.inner.restore()
         known = [*map(is_tracked, leaves)]
-        part = Part(trace, follow, given, [*known, *tracked])
+        carried = [Argument(t, wanted) for t, wanted in zip(leaves, known, strict=True)]
+        part = Part(trace, follow, [*carried, *rows])
         more = [bool(below) and not old for below, old in zip(part.below, known, strict=False)]
         part.records_writes |= any(more)
     part.refuse_recorded_writes()
     return part
-
-
-def arrays(tensors: Iterable[Tensor]) -> list[np.ndarray]:
-    """Templates of the types of tensors."""
-    return [hollow(np.empty(t._array.shape, t._array.dtype)) for t in tensors]
 
 
 def is_tracked(t: Tensor) -> bool:
@@ -186,11 +190,6 @@ class Made:
     def run(self) -> list[Tensor]:
         raise NotImplementedError
 
-    def restore(self) -> None:
-        """Tensors of outside as they were before the parts were traced."""
-        for part in self.parts:
-            part.inner.restore()
-
     def now(self, what: Outside) -> Node:
         """The node of something of outside at this moment."""
         if isinstance(what, Generator):
@@ -231,12 +230,7 @@ class Branches(Made):
         found = {i for part in parts for i, below in enumerate(part.below) if below}
         outsiders = {id(t): t for part in parts for t in part.outsiders}
         self.tracked, self.wanted = sorted(found), list(outsiders.values())
-        for part in parts:
-            if self.wanted:
-                roots = [i for i in self.tracked if part.below[i]]
-                part.differentiate(roots, part.outsiders)
         self.saved = [dear(part) for part in parts]
-        self.restore()
 
     def run(self) -> list[Tensor]:
         trace = self.trace
@@ -379,7 +373,6 @@ class While(Loop):
         self.wanted = [self.carried[i] for i in self.moving] + self.constants
         self.condition = self.graph(asked, asked.outputs)
         self.body = self.graph(part, self.ends())
-        self.restore()
 
     def run(self) -> list[Tensor]:
         self.begin()
@@ -445,7 +438,6 @@ class Rows(Loop):
             self.kept = [*saved, *[n for n in given if n in used]]
         outputs = [*self.ends(), *part.outputs[len(leaves) :], *self.kept]
         self.body = self.graph(part, outputs, len(xs))
-        self.restore()
 
     def stacked(self, kind: TensorType) -> TensorType:
         return TensorType((self.length, *kind.shape), kind.dtype)

@@ -72,7 +72,7 @@ def rows_of(work: Work) -> Rows | None:
 def rows_of_tiles(work: Work) -> Rows | None:
     """The rows of a convolution in tiles: a part is a row of tiles of an image.
 
-    None if the work is not for all images at once, the first of which begins at 0.
+    None if the work is one of several, of which only the first begins at 0.
     """
     head = dict(zip(transforms.TILE_FIELDS, work.table.tolist(), strict=False))
     begin, there = head["images"], head["row_offsets"]
@@ -81,7 +81,7 @@ def rows_of_tiles(work: Work) -> Rows | None:
         head["height"] * head["width"],
         (head["column_offsets"] - there) // head["tile_rows"],
     )
-    starts = work.table[begin : begin + images]
+    starts = work.table[begin : begin + images] + work.table[there]
     if not np.array_equal(starts, np.arange(images) * rows * head["channels"]):
         return None
     return Rows(rows, high * head["width"], head["tile_rows"], images)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,13 @@ class Images(NamedTuple):
     steps: Sequence[int]
     sides: Sequence[int]
     channels: int
+
+
+class Block(NamedTuple):
+    """What is multiplied together: some images, or some rows of the tiles of one."""
+
+    images: slice
+    rows: slice
 
 
 def winograd_works(
@@ -103,27 +111,32 @@ class Tiling:
             "column_step": w.column_step,
             "inner_step": w.inner_step,
         }
-        lists = {"row_offsets": rows, "column_offsets": columns, "taps": w.taps}
         for block in self.blocks(x, y):
             tiles = self.tiles(x, block)
             self.transform("input", x, block, ("a", "points of x"))
             a, b = self.matrix(tiles, x.channels), self.matrix(y.channels, x.channels)
             names = ("points of x", "points of w", "points of y")
             self.product(a, b, self.matrix(tiles, y.channels), names)
-            direct = table(DirectResults.FIELDS, numbers, {**lists, "images": x.starts[block]})
+            lists = {
+                "images": x.starts[block.images],
+                "row_offsets": rows[block.rows],
+                "column_offsets": columns,
+                "taps": w.taps,
+            }
+            direct = table(DirectResults.FIELDS, numbers, lists)
             self.transform("output", y, block, ("points of y", "y"), direct)
         return self.works
 
     def backward(self, x: Images, y: Images) -> Works:
         """The gradient of the weight from images and the gradient of results."""
-        for block in self.blocks(x, y):
+        for number, block in enumerate(self.blocks(x, y)):
             tiles = self.tiles(x, block)
             self.transform("input", x, block, ("a", "points of x"))
             self.transform("gradient", y, block, ("b", "points of y"))
             first, second = self.turned(tiles, x.channels), self.turned(tiles, y.channels)
             target = self.matrix(x.channels, y.channels)
             names = ("points of x", "points of y", "points of w")
-            self.product(first, second, target, names, accumulate=block.start > 0)
+            self.product(first, second, target, names, accumulate=number > 0)
         weights = Images(
             np.arange(x.channels, dtype=np.int64) * (SIDE * SIDE * y.channels),
             (SIDE * y.channels, y.channels),
@@ -141,20 +154,28 @@ class Tiling:
             "b_right": y.steps[1],
         }
         direct = table(DirectSlopes.FIELDS, numbers, {"a_images": x.starts, "b_images": y.starts})
-        self.transform("slope", weights, slice(0, x.channels), ("points of w", "y"), direct)
+        block = Block(slice(0, x.channels), slice(0, 1))
+        self.transform("slope", weights, block, ("points of w", "y"), direct)
         return self.works
 
-    def blocks(self, x: Images, y: Images) -> Iterator[slice]:
-        """Images that are multiplied together: no fewer than are worth to read a weight for."""
-        one = self.tiles(x, slice(0, 1)) * (x.channels + y.channels)
-        most = max(1, max(BLOCK // self.points, x.channels * y.channels) // one)
-        for image in range(0, len(x.starts), most):
-            yield slice(image, min(len(x.starts), image + most))
-
-    def tiles(self, x: Images, block: slice) -> int:
-        """How many tiles a block has."""
+    def blocks(self, x: Images, y: Images) -> Iterator[Block]:
+        """What stays in a cache, but no less than is worth to read a weight for."""
         down, right = [-(-side // self.size) for side in x.sides]
-        return (block.stop - block.start) * down * right
+        room = max(BLOCK // self.points, x.channels * y.channels)
+        most = max(1, room // (right * (x.channels + y.channels)))  # rows of tiles
+        count, together = len(x.starts), max(1, most // down)
+        pieces = -(-down // most)
+        edges = [n * down // pieces for n in range(pieces + 1)]
+        for image in range(0, count, together):
+            for begin, end in pairwise(edges):
+                yield Block(slice(image, min(count, image + together)), slice(begin, end))
+
+    def tiles(self, x: Images, block: Block) -> int:
+        """How many tiles a block has."""
+        right = -(-x.sides[1] // self.size)
+        return (
+            (block.images.stop - block.images.start) * (block.rows.stop - block.rows.start) * right
+        )
 
     def matrix(self, rows: int, inner: int) -> Matrix:
         """A matrix for each point, one after the other."""
@@ -222,26 +243,26 @@ class Tiling:
         self,
         what: str,
         x: Images,
-        block: slice,
+        block: Block,
         buffers: tuple[str, str],
         direct: np.ndarray | None = None,
     ) -> None:
         """Images to their values at points, or back; ``direct`` is for tiles to compute again."""
-        offsets = self.offsets(what, x)
-        (rows, count), (columns, _) = [side.shape for side in offsets]
-        starts = x.starts[block]
+        row_offsets, column_offsets = self.offsets(what, x)
+        row_offsets, starts = row_offsets[block.rows], x.starts[block.images]
+        (rows, count), (columns, _) = row_offsets.shape, column_offsets.shape
         tiles = len(starts) * rows * columns
         wide = -(-x.channels // self.panel) * self.panel if what == "gradient" else x.channels
         numbers = {
             "channels": x.channels,
             "tile_rows": rows,
             "tile_columns": columns,
-            "height": x.sides[0],
+            "height": x.sides[0] - block.rows.start * self.size,
             "width": x.sides[1],
             "tiles": tiles,
             "point": tiles * wide,
         }
-        lists = {"images": starts, "row_offsets": offsets[0], "column_offsets": offsets[1]}
+        lists = {"images": starts, "row_offsets": row_offsets, "column_offsets": column_offsets}
         lists["direct"] = np.empty(0, np.int64) if direct is None else direct
         parts = len(starts) * rows
         chunk = max(1, min(parts, CHUNK // (columns * x.channels * count)))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.codegen import winograd
 from rushlight.codegen.transforms import TRANSFORMS
 from rushlight.ops import channels_last
 from rushlight.ops.convolution import convolve_transposed
@@ -47,6 +48,27 @@ def test_forward_and_gradient(monkeypatch, kind, size, height, width, padding):
     assert "winograd_slope" in str([s.function for s in compiled.explain(x, w).steps])
     for found, wanted in zip(compiled(x, w), step(x.double(), w.double()), strict=True):
         assert relative_error(found.detach().numpy(), wanted.detach().numpy()) < limit
+
+
+@pytest.mark.parametrize("room", [1 << 12, 1 << 16])
+def test_blocks_of_rows_of_large_images(monkeypatch, room):
+    monkeypatch.setattr(winograd, "BLOCK", room)
+    monkeypatch.setattr(channels_last, "tile_of", lambda *_: 4)
+    rl.manual_seed(0)
+    x, w = rl.randn(2, 16, 41, 30 + room % 7), rl.randn(16, 16, 3, 3)
+    x[1, 3, 17, 5] = 1e3
+
+    def step(x, w):
+        x, w = x.detach().requires_grad_(True), w.detach().requires_grad_(True)
+        y = F.conv2d(x, w, padding=1)
+        (y * y).sum().backward()
+        return y, x.grad, w.grad
+
+    compiled = rl.compile(step, fullgraph=True)
+    names = [s.function for s in compiled.explain(x, w).steps]
+    assert sum(["winograd_output" in name for name in names]) > 4
+    for found, wanted in zip(compiled(x, w), step(x.double(), w.double()), strict=True):
+        assert relative_error(found.detach().numpy(), wanted.detach().numpy()) < 1e-4
 
 
 def tile(images, size, channels, columns, geometry=channels_last.PLAIN, cost=channels_last.FORWARD):

@@ -6,7 +6,8 @@ import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from benchmarks.contenders import BUILD, ROOT
 from benchmarks.networks import Network
 from benchmarks.peers.layers import batch
 from benchmarks.workloads import Step, Workload
+
+if sys.platform != "win32":
+    import fcntl
 
 FOLDER = BUILD / "onnx"
 
@@ -62,9 +66,20 @@ def openvino(lib: Any, path: Path, x: Any, threads: int) -> Step:
 def exported(name: str, tiny: bool) -> Path:
     """The file of a workload's network; PyTorch writes it in a process of its own."""
     path = FOLDER / (re.sub(r"\W+", "-", name) + ("-tiny" if tiny else "") + ".onnx")
-    if not path.exists():
-        command = [sys.executable, "-m", "benchmarks.export", name, str(tiny), str(path)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"export: {done.stderr.strip().splitlines()[-1]}")
+    with alone():
+        if not path.exists():
+            command = [sys.executable, "-m", "benchmarks.export", name, str(tiny), str(path)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"export: {done.stderr.strip().splitlines()[-1]}")
     return path
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Waits until no other process writes networks: two contenders want the same ones at once."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as file:
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -30,7 +30,7 @@ from rushlight.codegen.products import Place
 from rushlight.codegen.tiling import Matrix, Work, plan
 from rushlight.codegen.weights import FIELDS, STAGES
 
-ROWS, COLUMNS = 96, 128  # the most queries and keys of a block
+ROWS, COLUMNS = 96, 128  # the most queries and keys of a block; fewer if half can be left out
 SHARES = 16  # parts that are worth while, if there are as many units
 KINDS = ("f32", "f64")
 NONE = np.zeros(1, np.int64)
@@ -110,7 +110,8 @@ class Plan:
         self.rows, self.columns = self.operands["q"].rows, self.operands["k"].rows
         self.inner, self.wide = self.operands["q"].columns, self.operands["v"].columns
         self.row_size = even(self.rows, ROWS, 4)
-        self.column_size = even(self.columns, COLUMNS, 2 * registers.bytes // self.bytes)
+        most = COLUMNS // 2 if causal and self.columns <= COLUMNS else COLUMNS
+        self.column_size = even(self.columns, most, 2 * registers.bytes // self.bytes)
         self.row_blocks = -(-self.rows // self.row_size)
         self.column_blocks = -(-self.columns // self.column_size)
         self.extras = tuple([name for name in ("bias", "noise") if name in operands])

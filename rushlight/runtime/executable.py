@@ -10,6 +10,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from operator import is_
 from typing import Any
 
@@ -28,8 +29,7 @@ from rushlight.runtime.cache import Cache, folder
 from rushlight.runtime.control import found_inside
 from rushlight.runtime.driver import COPY, COUNT, GROW, JUMP, ROW, STEP, driver
 from rushlight.runtime.host import put_aside
-from rushlight.runtime.jit import Library as Loaded
-from rushlight.runtime.jit import load, target
+from rushlight.runtime.jit import target
 from rushlight.runtime.keeper import Keeper
 from rushlight.runtime.parts import errors_of
 from rushlight.runtime.program import (
@@ -44,7 +44,7 @@ from rushlight.runtime.program import (
 )
 from rushlight.runtime.threads import pool
 from rushlight.runtime.verify import verify
-from rushlight.runtime.workshop import Workshop
+from rushlight.runtime.workshop import Module, Workshop
 from rushlight.tensor import Tensor
 
 empty = np.empty
@@ -71,9 +71,9 @@ class Executable:
         entry = None if config.dump else cache.get(key)  # passes that print must run
         self.was_kept = self.read(entry)  # whether the program was on disk
         if not self.was_kept:
-            code = self.compile()
-            cache.put(key, files.encode(self.program, code))
-            self.bind(code)
+            modules = self.compile()
+            cache.put(key, files.encode(self.program, b"".join([m.code for m in modules])))
+            self.bind(modules)
             put_aside()
 
     def read(self, entry: bytes | None) -> bool:
@@ -86,20 +86,18 @@ class Executable:
             return False
         try:
             self.program, code = files.decode(entry)
-            self.bind(code)
+            ends = [*accumulate([size for _, size in self.program.modules], initial=0)]
+            pairs = zip(self.program.modules, pairwise(ends), strict=True)
+            self.bind([Module(names, code[a:b]) for (names, _), (a, b) in pairs])
         except Exception:
             return False
         self.seconds["read"] = time.perf_counter() - begin
         return True
 
-    def bind(self, code: bytes) -> None:
-        """Loads the object code, and finds all kernels in it."""
-        self.libraries: dict[str, Loaded] = {}  # by the names of kernels
+    def bind(self, modules: Sequence[Module]) -> None:
+        """Finds all kernels in the modules, which live as long as the program."""
+        self.modules = {name: module for module in modules for name in module.names}
         self.addresses: dict[str, int] = {}  # of shared functions
-        place = 0
-        for names, size in self.program.modules:
-            self.libraries |= dict.fromkeys(names, load([code[place : place + size]]))
-            place += size
         self.idle = [Binding(self)]
 
     def function(self, name: str, shared: bool) -> int:
@@ -108,10 +106,10 @@ class Executable:
             if name not in self.addresses:
                 self.addresses[name] = natives.address(name)
             return self.addresses[name]
-        return self.libraries[name].address(name)
+        return self.modules[name].library.address(name)
 
-    def compile(self) -> bytes:
-        """Makes the program; the result is its object code."""
+    def compile(self) -> list[Module]:
+        """Makes the program; the result is its native code."""
         graph, plan = self.lowered
         begin = time.perf_counter()
         with Workshop() as workshop:
@@ -119,10 +117,10 @@ class Executable:
             self.program = build(graph, plan, target(), workshop, self.still)
             verify(self.program, natives.registers())
             lowered = time.perf_counter()
-            modules = workshop.codes(self.program)
-        self.program.modules = [(names, len(code)) for names, code in modules]
+            modules = workshop.modules(self.program)
+        self.program.modules = [([*module.names], len(module.code)) for module in modules]
         self.seconds |= {"loops": lowered - begin, "LLVM": time.perf_counter() - lowered}
-        return b"".join([code for _, code in modules])
+        return modules
 
     def kernel_text(self, name: str) -> str:
         """The LLVM assembly of a kernel."""

@@ -90,10 +90,15 @@ class Tasks:
             task.run()
 
     def finish(self) -> None:
-        """Makes what is left of the calls, and waits for the others; raises what one has raised."""
-        while (task := self.next()) is not None:
-            task.run()
-        self.end()
+        """Makes what is left of the calls, and waits for the others; raises what one has raised.
+
+        An error of the caller's own calls is the end of it: those after it are not made.
+        """
+        try:
+            while (task := self.next()) is not None:
+                task.result = task.call()
+        finally:
+            self.end()
         for task in self.tasks:
             if task.error is not None:
                 raise task.error

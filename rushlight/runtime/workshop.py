@@ -6,16 +6,32 @@ Python writes the next ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
+from weakref import WeakValueDictionary
 
 from rushlight.codegen.llvm import module
 from rushlight.runtime import natives
 from rushlight.runtime.cache import object_code
+from rushlight.runtime.jit import load
 from rushlight.runtime.program import KernelStep, Program
 from rushlight.runtime.tasks import Task, Tasks
 
 ENOUGH = 1 << 16  # characters of kernels that are compiled together
+
+
+class Module:
+    """Kernels in memory, with their object code; programs that are alike share modules."""
+
+    __slots__ = ("__weakref__", "code", "library", "names")
+
+    def __init__(self, names: Sequence[str], code: bytes) -> None:
+        self.names, self.code, self.library = names, code, load([code])
+        for name in names:
+            _known.setdefault(name, self)
+
+
+_known: WeakValueDictionary[str, Module] = WeakValueDictionary()  # by the names of kernels
 
 
 class Workshop(Tasks):
@@ -25,7 +41,8 @@ class Workshop(Tasks):
         super().__init__()
         self.asked: set[str] = set()
         self.texts: dict[str, str] = {}  # of kernels that wait for more of them
-        self.modules: list[tuple[list[str], Task[bytes]]] = []
+        self.found: dict[Module, None] = {}  # of other programs
+        self.made: list[tuple[list[str], Task[bytes]]] = []
 
     def share(self, names: Iterable[str]) -> None:
         """Functions that all programs share will be needed."""
@@ -35,10 +52,14 @@ class Workshop(Tasks):
                 self.add(partial(natives.address, name))
 
     def kernel(self, name: str, text: str) -> None:
-        """A kernel will be needed."""
+        """A kernel will be needed; its name says what its text is."""
         if name in self.asked:
             return
         self.asked.add(name)
+        known = _known.get(name)
+        if known is not None:
+            self.found[known] = None
+            return
         self.texts[name] = text
         if sum(map(len, self.texts.values())) >= ENOUGH:
             self.send()
@@ -47,11 +68,11 @@ class Workshop(Tasks):
         """Has the kernels that wait compiled."""
         if self.texts:
             text = module(self.texts.values())
-            self.modules.append(([*self.texts], self.add(partial(object_code, text))))
+            self.made.append(([*self.texts], self.add(partial(object_code, text))))
             self.texts = {}
 
-    def codes(self, program: Program) -> list[tuple[list[str], bytes]]:
-        """The modules of a program that is ready: the kernels of each, and its object code."""
+    def modules(self, program: Program) -> list[Module]:
+        """All modules of a program that is ready."""
         for name, text in program.kernels.items():
             self.kernel(name, text)
         self.send()
@@ -59,4 +80,4 @@ class Workshop(Tasks):
         self.share([step.name for step in steps if step.shared])
         self.share([name for name, shared in program.functions if shared])
         self.finish()
-        return [(names, task.result) for names, task in self.modules]
+        return [*self.found, *[Module(names, task.result) for names, task in self.made]]

@@ -42,18 +42,19 @@ def test_no_thread_is_left(threads: int) -> None:
     assert threading.active_count() == before
 
 
-def test_an_error_comes_after_the_other_calls() -> None:
-    tasks, done = Tasks(), []
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_an_error_of_a_call_is_raised(error: type[BaseException]) -> None:
+    before, tasks = threading.active_count(), Tasks()
 
     def fail() -> None:
-        raise KeyError("wrong")
+        raise error("wrong")
 
+    for _ in range(5):
+        tasks.add(lambda: None)
     tasks.add(fail)
-    for n in range(5):
-        tasks.add(lambda n=n: done.append(n))
-    with pytest.raises(KeyError, match="wrong"):
+    with pytest.raises(error, match="wrong"):
         tasks.finish()
-    assert sorted(done) == [0, 1, 2, 3, 4]
+    assert threading.active_count() == before
 
 
 def test_an_error_of_the_caller_ends_it() -> None:

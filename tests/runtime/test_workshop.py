@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -30,11 +31,11 @@ def test_kernels_are_in_the_modules_that_say_so(
     with Workshop() as shop:
         for n in range(7):
             shop.kernel(f"f{n}", text(f"f{n}", n))
-        modules = shop.codes(Program())
-    assert [name for names, _ in modules for name in names] == [f"f{n}" for n in range(7)]
+        modules = shop.modules(Program())
+    assert [name for m in modules for name in m.names] == [f"f{n}" for n in range(7)]
     assert len(modules) == {1: 7, 100: 2, 10**6: 1}[enough]
-    for names, code in modules:
-        assert [value(code, name) for name in names] == [int(name[1:]) for name in names]
+    for m in modules:
+        assert [value(m.code, name) for name in m.names] == [int(name[1:]) for name in m.names]
 
 
 def test_a_shared_function_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,17 +56,39 @@ def test_all_that_a_program_needs_is_made(monkeypatch: pytest.MonkeyPatch) -> No
     program.functions += [("contract_f32", True), ("b", False)]
     with Workshop() as shop:
         shop.kernel("a", program.kernels["a"])
-        ((names, code),) = shop.codes(program)
-    assert names == ["a", "b"]
-    assert (value(code, "a"), value(code, "b")) == (1, 2)
+        (module,) = shop.modules(program)
+    assert module.names == ["a", "b"]
+    assert (value(module.code, "a"), value(module.code, "b")) == (1, 2)
     assert sorted(made) == ["contract_f32", "fill_u8"]
+
+
+def test_programs_have_kernels_in_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Workshop() as shop:
+        shop.kernel("own", text("own", 1))
+        (first,) = shop.modules(Program())
+    monkeypatch.setattr(workshop, "object_code", None)
+    with Workshop() as shop:
+        shop.kernel("own", text("own", 1))
+        assert shop.modules(Program()) == [first]
+
+
+def test_kernels_that_no_program_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(workshop, "object_code", lambda t: made.append(t) or compile_ir(t))
+    for _ in range(2):
+        with Workshop() as shop:
+            shop.kernel("brief", text("brief", 1))
+            shop.modules(Program())
+        del shop
+        gc.collect()
+    assert len(made) == 2
 
 
 def test_what_llvm_refuses_is_said() -> None:
     with Workshop() as shop:
         shop.kernel("wrong", "define i64 @wrong() {\nret i32 4\n}")
         with pytest.raises(RuntimeError, match="LLVM refuses the module of wrong"):
-            shop.codes(Program())
+            shop.modules(Program())
         shop.tasks.clear()
 
 

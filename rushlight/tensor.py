@@ -328,8 +328,8 @@ def twin(t: Tensor) -> Tensor:
     """A second tensor over the elements of ``t``; a trace knows them as those of ``t``."""
     trace = local.state.trace
     if trace is not None:
-        trace.symbol(t)
-    elif type(t._array) is Symbol:
+        return wrap(trace.symbol(t))
+    if type(t._array) is Symbol:
         t._array.wait()
     return wrap(t._array)
 

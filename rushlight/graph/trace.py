@@ -155,7 +155,8 @@ class Trace:
             if y is not NotImplemented:
                 return y
         try:
-            y = local.state.run(op.compute, [zeros_like(t) for t in templates], attrs)
+            zeros = [None if t is None else np.zeros(t.shape, t.dtype) for t in templates]
+            y = local.state.run(op.compute, zeros, attrs)
         except Exception:
             arrays = [None if n is None else self.value(n) for n in nodes]
             y = local.state.run(op.compute, arrays, attrs)
@@ -392,12 +393,18 @@ class Trace:
     def read_gradient(self, t: Tensor) -> Tensor | None:
         """``t._grad``, which becomes part of what the graph depends on."""
         g = t._grad
-        inner = isinstance(t._array, Symbol) and t._array not in self.by_symbol
-        if id(t) not in self.grads_set and not inner:
+        if id(t) not in self.grads_set and not self.made(t):
             self.grads_read[id(t)] = (t, g)
             if g is not None:
                 self.grads_of[id(g)] = t
         return g
+
+    def made(self, t: Tensor) -> bool:
+        """Whether ``t`` was made by the traced function: it has a symbol, and is no argument."""
+        if not isinstance(t._array, Symbol):
+            return False
+        known = self.by_symbol.get(t._array)
+        return known is None or known.tensor is not t
 
     def set_gradient(self, t: Tensor) -> None:
         """``t._grad`` is about to be replaced: what it was before no longer matters."""
@@ -419,7 +426,7 @@ class Trace:
     def with_gradients(self) -> list[Tensor]:
         """The tensors of outside that have a gradient now."""
         found = [t for t, _ in (*self.kept.values(), *self.grads_read.values())]
-        return [t for t in found if t._grad is not None]
+        return [t for t in found if t._grad is not None and not self.made(t)]
 
     def owner(self, t: Tensor) -> Tensor | None:
         """The tensor of outside that ``t`` is a view of, and as which it can be made again."""
@@ -511,7 +518,7 @@ class Trace:
                 found.written.append((capture, states[capture.node]))
         for t, before in self.kept.values():
             g = t._grad
-            if g is not before.get("_grad"):
+            if g is not before.get("_grad") and not self.made(t):
                 found.gradients.append((t, None if g is None else self.current(self.symbol(g))))
         return found
 
@@ -572,11 +579,6 @@ def chain(symbol: Symbol) -> Any:
     if symbol.base is None:
         return None
     return (chain(symbol.base), *symbol.how)
-
-
-def zeros_like(template: Any) -> Any:
-    """Zeros to try an op on."""
-    return None if template is None else np.zeros(template.shape, template.dtype)
 
 
 def hooks_among(tensors: Iterable[Tensor]) -> list[Any]:

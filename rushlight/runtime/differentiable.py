@@ -52,7 +52,7 @@ class Call:
         saved = iter(arrays[end:])
         self.kept = [next(saved) if place is None else self.inputs[place] for place in made.kept]
         self.rest = arrays[made.count : end]
-        return [wrap(a) for a in arrays[: made.count]]
+        return made.wrapped(arrays[: made.count])
 
     def remember(self) -> None:
         """Notes the versions of the tensors that backward, or its own derivative, will read."""
@@ -84,7 +84,8 @@ class Call:
         ]
         values |= {n: wrap(a) for n, a in zip(nodes, arrays, strict=True)}
         outputs = replay(made.graph, values | leaves, made.graph.outputs[: made.count])
-        roots = [outputs[i] for i in made.roots]
+        pairs = [(outputs[i], made.axes[i]) for i in made.roots]
+        roots = [t if axes is None else t.permute(axes) for t, axes in pairs]
         return grad(roots, twins, tangents, create_graph=True, allow_unused=True)
 
 

@@ -32,6 +32,7 @@ from rushlight.graph.results import leaves
 from rushlight.graph.trace import Trace, chain, hooks_among, root
 from rushlight.graph.watches import MISSING, Change, Items, Watch
 from rushlight.graph.world import World
+from rushlight.layouts import order_of, preserve_format
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.differentiable import Call, Differentiable
@@ -97,7 +98,7 @@ def attempt(
                 f"the function draws random numbers from Python or NumPy at {line}, which would be "
                 "the same ones at each call: draw them with rl.rand and the like, or pass them in"
             )
-        made = traced.finish()
+        made = traced.finish(in_memory_order=not only_graph)
     except TraceError as error:
         error.ran = True
         raise
@@ -140,6 +141,8 @@ class Traced:
         self.changes: list[Change] = []  # entries of Python's that become new tensors
         self.hidden: list[int] = []  # which of the results they are
         self.given: list[Watch] = []  # containers among the arguments
+        self.orders: list[tuple[int, ...] | None] = []  # of dimensions of the results in memory
+        self.outputs: list[Tensor] = []  # the results, with their dimensions in that order
 
     def follow(
         self,
@@ -172,6 +175,9 @@ class Traced:
             raise trace.refusal
         if local.state.grad:
             self.differentiate()
+        self.orders = [order_in_memory(t._array) for t in self.results]
+        pairs = zip(self.results, self.orders, strict=True)
+        self.outputs = [t if order is None else t.detach().permute(order) for t, order in pairs]
 
     def collect(self, tensors: Sequence[Tensor]) -> None:
         """Which tensors of the result are new, and which are those of outside."""
@@ -248,7 +254,7 @@ class Traced:
                     "gradients of the result would go on into an earlier call, through a tensor "
                     "that the function keeps: keep it detached"
                 )
-            if isinstance(t._array, Symbol) and t._array not in self.trace.by_symbol:
+            if self.trace.made(t):
                 raise TraceError(
                     "the result depends on a leaf (requires_grad_) that is made inside, whose "
                     "gradient nobody outside would see: make it outside and pass it in"
@@ -271,8 +277,16 @@ class Traced:
         """What the function has done to lists, dicts and the like that it was given."""
         return [change for watch in self.given for change in watch.changes()]
 
-    def finish(self) -> Graph:
-        return self.trace.finish([*self.results, *self.gradients])
+    def finish(self, in_memory_order: bool) -> Graph:
+        results = self.outputs if in_memory_order else self.results
+        return self.trace.finish([*results, *self.gradients])
+
+
+def order_in_memory(symbol: Symbol) -> tuple[int, ...] | None:
+    """The dimensions of a tensor without gaps from the slowest on; None if that is their order."""
+    like = symbol.template
+    order = order_of(preserve_format, like.shape, like)
+    return order if order and like.transpose(order).flags.c_contiguous else None
 
 
 def wants(entry: Any) -> bool | None:
@@ -339,6 +353,8 @@ class Specialization:
         self.written = [(t, grad) for t, grad in written if grad or isinstance(t, int)]
         self.counted = [t for t, grad in written if not grad and isinstance(t, Tensor)]
         self.count = len(traced.results)
+        self.axes = [o and tuple(np.argsort(o).tolist()) for o in traced.orders]
+        self.turned = any(self.axes)
         self.roots, self.unused = traced.roots, traced.unused
         self.wanted = [self.place(t) for t in traced.wanted]
         self.sources = [(c, self.place(c.tensor)) for c in self.captures]
@@ -445,7 +461,7 @@ class Specialization:
                     array = t._array
             inputs.append(array)
         if self.pure:
-            return self.rebuild([wrap(a) for a in self.forward.run(inputs, captured)])
+            return self.rebuild(self.wrapped(self.forward.run(inputs, captured)))
         for place in self.dropped:  # as the function does first of all: their memory is free then
             self.find(place, tensors)._grad = None
         if self.joint:
@@ -455,7 +471,7 @@ class Specialization:
             arrays = call.rest
         else:
             arrays = self.forward.run(inputs, captured)
-            outputs = [wrap(a) for a in arrays[: self.count]]
+            outputs = self.wrapped(arrays[: self.count])
             arrays = arrays[self.count :]
         for put, place in self.changes:
             put(outputs[place])
@@ -463,6 +479,13 @@ class Specialization:
         if self.joint:
             call.remember()
         return self.rebuild([self.result(r, outputs, tensors) for r in self.returned])
+
+    def wrapped(self, arrays: Sequence[ndarray]) -> list[Tensor]:
+        """The results, with the strides that they have in dynamic mode."""
+        if not self.turned:
+            return [wrap(a) for a in arrays]
+        pairs = zip(arrays, self.axes, strict=True)
+        return [wrap(a if axes is None else a.transpose(axes)) for a, axes in pairs]
 
     def result(self, how: Any, outputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> Tensor:
         kind, what = how

@@ -359,6 +359,7 @@ class Assembly:
         found = recurrence(op, shape, kind, registers(), threads, offsets, unused)
         if found is not None:
             self.loops_over_time[number] = found
+            self.program.threads = threads
 
     def recur(self, node: Node, origin: int) -> None:
         """The steps of a loop over time: packing of its weight, and the loop."""

@@ -32,7 +32,7 @@ from rushlight.runtime.program import (
 )
 from rushlight.settings import get_num_threads
 
-SIZES = ("arena", "kept", "early")
+SIZES = ("arena", "kept", "early", "threads")
 NAMES = {kind.numpy: name for name, kind in DTYPES.items()}
 PLAIN: dict[str, Any] = {
     "copy": CopyStep, "row": RowStep, "jump": JumpStep, "count": CountStep, "grow": GrowStep,

@@ -125,3 +125,4 @@ class Program:
     arena: int = 0
     kept: int = 0  # bytes
     early: int = 0
+    threads: int = 0  # for which loops over time are cut, if there are any

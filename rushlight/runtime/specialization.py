@@ -38,6 +38,7 @@ from rushlight.passes.recompute import split
 from rushlight.runtime.differentiable import Call, Differentiable
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.overlap import Memory
+from rushlight.settings import get_num_threads
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import VIEW, Tensor, wrap
 
@@ -387,6 +388,9 @@ class Specialization:
         else:
             still = [None if t is NOBODY else t for t in self.holders]
             self.forward = Executable(graph, still)
+        for made in (self.forward, self.backward):
+            if made is not None and made.program.threads:
+                self.decided.append((get_num_threads, made.program.threads))
 
     def is_still(self, capture: Capture, place: Any) -> bool:
         """Whether a captured value is always that of one tensor."""

@@ -53,6 +53,21 @@ def test_gradients_through_a_transposed_result():
     rl.testing.assert_close(found[0], found[1])
 
 
+@pytest.mark.parametrize("kind", [rl.nn.LSTM, rl.nn.Linear])
+def test_loops_over_time_are_cut_for_the_threads_there_are(kind):
+    layer = kind(8, 8)
+    compiled, before = rl.compile(lambda x: layer(x), fullgraph=True), rl.get_num_threads()
+    x = rl.ones(4, 6, 8)
+    try:
+        for threads in (1, 2, 1, 2):
+            rl.set_num_threads(threads)
+            compiled(x)
+    finally:
+        rl.set_num_threads(before)
+    (made,) = compiled.made.values()
+    assert made == (2 if kind is rl.nn.LSTM else 1)
+
+
 def test_graphs_are_of_the_results_as_they_are():
     (y,) = rl.graph(lambda x: x.exp().t(), rl.ones(3, 8)).outputs
     assert y.type.shape == (8, 3)

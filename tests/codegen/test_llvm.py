@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from rushlight.codegen import llvm
 from rushlight.dtypes import float32, from_numpy
 from rushlight.graph.ir import Node
+from rushlight.runtime import jit
 from tests.codegen.kernels import Compiled, Graph, check
 
 KINDS = (
@@ -129,6 +131,26 @@ def test_full_sums_are_accurate(size: int) -> None:
     y = total(g, g.input(x), None)
     compiled = Compiled(g.group(y), g.values)
     np.testing.assert_allclose(compiled()[y], x.sum(dtype=np.float64), rtol=3e-7)
+
+
+@pytest.mark.parametrize("columns", [32, 64, 96, 192, 1000])
+@pytest.mark.parametrize("width", [16, 32])
+def test_parts_of_whole_vectors_have_no_rest(columns: int, width: int) -> None:
+    """A promise about the bounds of parts leaves code out, and changes no bit."""
+    g = Graph()
+    x = g.input(floats(300, columns))
+    group = g.group(total(g, g("exp", x), (0,)))
+    compiled = Compiled(group, g.values, width)
+    (expected,) = compiled().values()
+    (kernel,) = compiled.kernels
+    grain = 32
+    text = llvm.function("k0", kernel, width, grain=grain if columns % grain == 0 else 1)
+    assert (len(text) < len(llvm.function("k0", kernel, width))) is (columns % grain == 0)
+    compiled.library = jit.load([jit.compile_ir(llvm.module([text]))])
+    compiled.functions = [type(compiled.functions[0])(compiled.library.address("k0"))]
+    for parts in (1, columns // 32):
+        (found,) = compiled(parts).values()
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_long_columns_are_summed_accurately() -> None:

@@ -144,7 +144,7 @@ class Backward:
                 node = following
             following = None
             if node.unusual or targets is not None:
-                if is_watched(node) or (targets is not None and node in targets):
+                if node.is_watched or (targets is not None and node in targets):
                     heappush(waiting, (-node.sequence, node))
                     return
                 if isinstance(node, Pick):
@@ -156,8 +156,8 @@ class Backward:
                 heappush(waiting, (-node.sequence, node))
                 return
             g, edges, y = pending.pop(node), node.edges, None
-            if node.parts is not None:
-                g = filled(g, node.parts)
+            if type(g) is list:
+                g = filled(g, node.parts or ())
             operands: Sequence[Any] = edges
             if plan.keeps:
                 saved, operands = node.saved, list(edges)
@@ -488,12 +488,6 @@ def is_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return False
     tail = target[len(target) - len(shape) :]
     return all([a in (1, b) for a, b in zip(shape, tail, strict=True)])
-
-
-def is_watched(node: Node) -> bool:
-    """Whether somebody wants to see the gradients at a node."""
-    hooks = node.tensor_hooks or node.pre_hooks or node.post_hooks
-    return bool(hooks) or node.retained is not None
 
 
 def filled(g: Sequence[Any], parts: Sequence[Any]) -> tuple[np.ndarray, ...]:

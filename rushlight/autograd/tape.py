@@ -76,6 +76,12 @@ class Node:
         return tuple(public_edge(e) for e in self.edges)
 
     @property
+    def is_watched(self) -> bool:
+        """Whether somebody wants to see the gradients that come by."""
+        hooks = self.tensor_hooks or self.pre_hooks or self.post_hooks
+        return bool(hooks) or self.retained is not None
+
+    @property
     def metadata(self) -> dict[str, Any]:
         return self.__dict__.setdefault("_metadata", {})
 

@@ -119,7 +119,8 @@ class SplitWithSizes(Pieces):
         for n in lengths:
             end = start + n
             where = {"dim": dim, "start": start, "end": end, "step": 1}
-            yield x[(*before, slice(start, end))], where
+            index = (*before, slice(start, end))
+            yield x[index], where
             start = end
 
     def at(self, b, i, x, *, lengths, dim):

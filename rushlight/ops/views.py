@@ -119,8 +119,8 @@ def along(dim: int, part: Any) -> tuple[Any, ...]:
 
 def parts(x: ndarray, lengths: Sequence[int], dim: int) -> list[ndarray]:
     """Consecutive parts of an array along a dimension."""
-    before, end = (ALL,) * dim, 0
-    return [x[(*before, slice(end, end := end + n))] for n in lengths]
+    end = 0
+    return [x[along(dim, slice(end, end := end + n))] for n in lengths]
 
 
 def as_shape(name: str, shape: tuple[Any, ...]) -> tuple[int, ...]:

@@ -61,6 +61,30 @@ def test_rows_do_not_change_with_what_they_were_copied_from() -> None:
     np.testing.assert_array_equal(w.grad.numpy(), np.full((30, 20), 5.0))
 
 
+def test_chosen_inputs_get_the_whole_gradient() -> None:
+    w, v = rl.ones(30, 20, requires_grad=True), rl.ones(30, 20, requires_grad=True)
+    y = sum([(F.linear(rl.ones(1, 20), w) * F.linear(rl.ones(1, 20), v)).sum() for _ in range(7)])
+    (g,) = rl.autograd.grad(y, v)
+    np.testing.assert_array_equal(g.numpy(), np.full((30, 20), 140.0))
+    assert w.grad is None
+    assert v.grad is None
+
+
+def test_a_graph_that_is_kept_gives_the_same_twice() -> None:
+    w = rl.ones(30, 20, requires_grad=True)
+    y = sum([F.linear(rl.ones(1, 20) * n, w).sum() for n in range(7)])
+    y.backward(retain_graph=True)
+    y.backward()
+    np.testing.assert_array_equal(w.grad.numpy(), np.full((30, 20), 42.0))
+
+
+def test_unused_pieces_have_zeros() -> None:
+    x = rl.ones(1, 12, requires_grad=True)
+    first, _, third = x.chunk(3, 1)
+    rl.cat([third, rl.ones(1, 2), first * 2], 1).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [[2.0] * 4 + [0.0] * 4 + [1.0] * 4])
+
+
 def test_hooks_see_the_whole_gradient_once() -> None:
     w, seen = rl.ones(30, 20, requires_grad=True), []
     w.register_hook(lambda g: seen.append(g.clone()))

@@ -20,7 +20,9 @@ from rushlight.codegen.kernel import Kernel, Stage, Store, make_kernel
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import NativeText, table
 from rushlight.codegen.pull import Buffer
+from rushlight.codegen.schedule import LOCAL_BYTES
 from rushlight.codegen.tiling import Matrix, Planner, Target, Work, Works
+from rushlight.codegen.traverse import substitute
 from rushlight.codegen.values import Builder, Loop, Value
 from rushlight.kernels.cells import Blocks
 
@@ -78,7 +80,8 @@ class Step:
         ]
         self.t, self.r, self.j = [self.b.variable(loop) for loop in self.loops]
         self.buffers: dict[str, Buffer] = {}
-        self.stores: list[Store] = []
+        self.stages: list[list[Store]] = [[]]
+        self.known: dict[Value, Value] = {}  # what stages have stored, and how it is read again
 
     def buffer(self, name: str, rows: int, blocks: int) -> Buffer:
         if name not in self.buffers:
@@ -102,8 +105,8 @@ class Step:
 
     def store(self, name: str, rows: int, row: Value, values: Sequence[Value]) -> None:
         buffer, blocks = self.buffer(name, rows, len(values)), len(values)
-        for block, value in enumerate(values):
-            self.stores.append(Store(buffer, self.place(row, blocks, block), value))
+        for block, value in enumerate(self.renewed(values)):
+            self.stages[-1].append(Store(buffer, self.place(row, blocks, block), value))
 
     def sequence(self, name: str, blocks: int) -> list[Value]:
         """Elements of what has a row for every step."""
@@ -126,11 +129,36 @@ class Step:
         names, kept = op.results[:count], op.results[count:]
         states = [self.load(name, every, self.row(shape.past))[0] for name in names]
         after, found = op.cell.forward(self.b, Blocks(z), Blocks(p), *states)
-        for name, values in zip(kept, found, strict=True):
+        if found:
+            self.one_by_one(kept[0], found[0], kept[0] not in unused)
+        for name, values in zip(kept[1:], found[1:], strict=True):
             if name not in unused:
                 self.put(name, values)
         for name, value in zip(names, after, strict=True):
             self.store(name, every, self.row(shape.now), [value])
+
+    def one_by_one(self, name: str, values: Sequence[Value], wanted: bool) -> None:
+        """Each of some blocks in a stage of its own, for a row; later stages read it from memory.
+
+        All in one would need more of the processor's window of instructions than there is, and
+        more streams of memory than it can follow.
+        """
+        blocks, row, rows = len(values), self.row(), self.shape.steps * self.shape.rows
+        if not wanted:
+            row, rows = self.b.constant(0, "index"), 1
+            size = blocks * self.shape.features
+            self.buffers[name] = Buffer(self.kind, (1, size), local=True)
+            if size * width(self.kind) > LOCAL_BYTES:
+                return
+        for block, again in enumerate(self.load(name, rows, row, blocks)):
+            place, (value,) = self.place(row, blocks, block), self.renewed([values[block]])
+            self.stages[-1].append(Store(self.buffers[name], place, value))
+            self.stages.append([])
+            self.known[values[block]] = again
+
+    def renewed(self, values: Sequence[Value]) -> list[Value]:
+        """Values in which those that stages before have stored are read from memory."""
+        return substitute(self.b, values, self.known)
 
     def backward(self, op: Any) -> None:
         """The gradient of the cell; gradients of states stay where they are from step to step."""
@@ -148,8 +176,12 @@ class Step:
                 self.store(name, rows, self.r, [rest])
 
     def kernel(self) -> Kernel:
-        stage = Stage((), (), (), tuple(self.stores))
-        return make_kernel(self.b, self.loops, [stage], self.loops[-1], self.shape.features)
+        *rows, columns = self.loops
+        if len(self.stages) == 1:
+            stages, rows = [Stage((), stores=tuple(self.stages[0]))], self.loops
+        else:
+            stages = [Stage((columns,), stores=tuple(stores)) for stores in self.stages]
+        return make_kernel(self.b, rows, stages, columns, self.shape.features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +256,7 @@ def recurrence(
     }
     return Recurrence(
         step.kernel(),
-        {buffer: name for name, buffer in step.buffers.items()},
+        {buffer: name for name, buffer in step.buffers.items() if not buffer.local},
         works,
         table(FIELDS, numbers, {"copies": copies}),
         parts,

@@ -1,5 +1,6 @@
 """Recurrent layers as loops of native code."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,3 +74,23 @@ def test_threads_change_nothing(name: str) -> None:
         rl.set_num_threads(before)
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("room", [0, 1 << 15], ids=["no room", "room"])
+def test_what_only_gradients_read_is_not_kept(
+    name: str, room: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("rushlight.codegen.recurrent.LOCAL_BYTES", room)
+    monkeypatch.setattr(rl.config, "cache_dir", str(tmp_path))  # where no programs are yet
+    step, operands = step_of(name, 6, 3)
+    net = rl.nn.Sequential(getattr(rl.nn, name)(5, 7, dtype=rl.float64))
+    x = operands[0].detach()
+    compiled = rl.compile(lambda x: net(x)[0], fullgraph=True)
+    with rl.no_grad():
+        found, wanted = compiled(x), net(x)[0]
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-10, atol=1e-12)
+    with rl.no_grad():
+        inference = compiled.explain(x)
+    training = rl.compile(step, fullgraph=True).explain(*operands)
+    assert inference.totals.arena < training.totals.arena

@@ -32,6 +32,7 @@ MOST_LOADS = 24  # pointers that a loop can hold in registers without spilling t
 MOST_SCALAR_LOADS = 128  # groups of single numbers are no loops
 MOST_NODES = 200  # a kernel must stay quick to compile
 MOST_COLUMNS = 1 << 20  # elements of a row that is gone through more than once
+MOST_STRIDED_COLUMNS = 256  # of rows that lie beside each other: each element fills a cache line
 FEW_ROWS, FEW_ELEMENTS = 4, 32768  # too few rows to share, unless all is small
 FAR = 32  # nodes that are looked through for a fold
 LIGHT_WORK = 6  # operations that are cheaper than to store and load their result
@@ -242,7 +243,9 @@ class Cluster:
         everything, width = total(axes), total(columns)
         rows = everything // max(width, 1)
         small = width == 1 or everything <= FEW_ELEMENTS
-        return width <= MOST_COLUMNS and (rows >= FEW_ROWS or small)
+        beside = not columns or axes[-1] in columns
+        most = MOST_COLUMNS if beside or small else MOST_STRIDED_COLUMNS
+        return width <= most and (rows >= FEW_ROWS or small)
 
     def stored(self, node: Node, places: Sequence[Place | None], fit: Fit) -> Fit | None:
         """The fit of a node that is to be an output too; None if it cannot be one here."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rushlight.config import config
 from rushlight.graph.ir import Graph
+from rushlight.passes.blocks import by_blocks
 from rushlight.passes.borders import copy_borders
 from rushlight.passes.dead import drop_dead
 from rushlight.passes.early import early_first, still_leaves, still_nodes
@@ -45,6 +46,12 @@ PASSES = (
         holds="every write changes something",
     ),
     Pass(
+        "blocks",
+        by_blocks,
+        why="after simplification, which has put channels last",
+        holds="no variance over leading dimensions goes far",
+    ),
+    Pass(
         "borders",
         copy_borders,
         why="after simplification, which sees no difference between a value and its copy",
@@ -64,7 +71,7 @@ def run(graph: Graph, timings: dict[str, float] | None = None) -> Graph:
     graph(%0: f32[2]):
       return %0
     >>> list(seconds)
-    ['simplify', 'dead', 'borders']
+    ['simplify', 'dead', 'blocks', 'borders']
     """
     check_dump()
     for step in PASSES:

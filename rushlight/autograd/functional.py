@@ -254,7 +254,9 @@ class Call:
 
     def pullback(self) -> tuple[Tensors, tuple[Tensor | None, ...]]:
         """Vectors u, and uᵀJ as a function of them."""
-        seeds = tuple([wrap(np.zeros_like(y._array)).requires_grad_() for y in self.outputs])
+        seeds = tuple(
+            [wrap(np.zeros(y._array.shape, y._array.dtype)).requires_grad_() for y in self.outputs]
+        )
         return seeds, gradients(self.outputs, self.inputs, seeds, True)
 
     def complete(

@@ -1,8 +1,7 @@
-"""Branches and loops in a trace: functions become graphs inside a node, and so do gradients.
+"""Branches and loops in a trace: functions become graphs inside a node.
 
-The gradient of a branch or of a row of a scan is traced together with it. What backward needs and
-is dear to compute, or random, becomes one more result of the node; the rest is computed again. A
-``while`` loop, of which nobody knows how often it runs, runs again for its gradient.
+Second derivatives are first ones of other functions: of those that compute gradients of a branch,
+or of a step. So they are traced as branches and loops again.
 """
 
 from __future__ import annotations
@@ -11,27 +10,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rushlight import dtypes
-from rushlight.autograd.function import Function
+from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import edge
 from rushlight.control import Tree, tensor_of
-from rushlight.generator import Generator
-from rushlight.graph.inner import Argument, Outside, Part
-from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
-from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
-from rushlight.graph.templates import hollow
+from rushlight.graph.flows import Branches, Rows, While, is_tracked
+from rushlight.graph.inner import Argument, Part
 from rushlight.graph.trace import Trace
-from rushlight.ops.base import registry, touched
-from rushlight.symbol import Symbol, TraceError
-from rushlight.tensor import Tensor, wrap
+from rushlight.ops import ops
+from rushlight.symbol import TraceError
+from rushlight.tensor import Tensor
 
-ADD = registry["add"]
-COND, WHILE, SCAN, WHILE_VJP = [
-    registry[f"control.{name}"] for name in ("cond", "while_loop", "scan", "while_vjp")
-]
+Follow = Callable[[list[Tensor]], list[Tensor]]
 
 
 def choose(
@@ -39,7 +29,6 @@ def choose(
 ) -> Any:
     """The results of the branch that ``index`` will say."""
     trees: list[Tree] = []
-    parts: list[Part] = []
 
     def follow(branch: Callable[..., Any], _: list[Tensor]) -> list[Tensor]:
         trees.append(Tree(branch(*operands), f"{name}: a branch returns"))
@@ -51,15 +40,44 @@ def choose(
             )
         return trees[-1].leaves
 
-    trace, selector = local.state.trace, index.to(dtypes.int64)
+    selector = index.to(dtypes.int64)
     if name == "switch":
         selector = selector.clamp(0, len(branches) - 1)
+    leaves = branched(selector, [functools.partial(follow, branch) for branch in branches])
+    return trees[0].build(leaves)
+
+
+def branched(selector: Tensor, branches: Sequence[Follow]) -> list[Tensor]:
+    """The results of one of the branches, whose number ``selector`` is."""
+    trace = local.state.trace
+    parts: list[Part] = []
     for branch in branches:
-        with Part(trace, functools.partial(follow, branch)) as part:
+        with Part(trace, branch) as part:
             part.refuse_recorded_writes()
             part.differentiate([i for i, below in enumerate(part.below) if below], part.outsiders)
             parts.append(part)
-    return trees[0].build(Branches(trace, selector, parts).results())
+    made = Branches(trace, selector, parts)
+
+    def gradients(grads: Sequence[Tensor], branch: Follow, _: list[Tensor]) -> list[Tensor]:
+        meet(local.state.trace, made.wanted)
+        return gradients_of(branch([]), grads, made.wanted)
+
+    made.again = lambda grads: branched(
+        selector, [functools.partial(gradients, grads, branch) for branch in branches]
+    )
+    return made.results()
+
+
+def gradients_of(
+    results: Sequence[Tensor], grads: Sequence[Tensor | None], wanted: Sequence[Tensor]
+) -> list[Tensor]:
+    """The gradients of all that is wanted, which can be differentiated again."""
+    pairs = [(y, g) for y, g in zip(results, grads, strict=True) if g is not None and is_tracked(y)]
+    if not pairs:
+        return [ops.zeros_like(t) for t in wanted]
+    ys, tangents = zip(*pairs, strict=True)
+    found = grad(ys, wanted, tangents, create_graph=True, allow_unused=True)
+    return [ops.zeros_like(t) if g is None else g for t, g in zip(wanted, found, strict=True)]
 
 
 def repeat(
@@ -90,17 +108,60 @@ def sweep(
     reverse: bool,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """What a loop over rows carries in the end, and the results of the rows, stacked."""
-    trace, count = local.state.trace, len(leaves)
-    meet(trace, [*leaves, *xs])
+    count = len(leaves)
 
     def follow(given: list[Tensor]) -> list[Tensor]:
         after, ys = body(given[:count], given[count:])
         return [*after, *ys]
 
+    results = rows(follow, leaves, xs, length, reverse)
+    return results[:count], results[count:]
+
+
+def rows(
+    follow: Follow, leaves: Sequence[Tensor], xs: Sequence[Tensor], length: int, reverse: bool
+) -> list[Tensor]:
+    """:func:`sweep`, of a body that takes and gives all in one list."""
+    trace = local.state.trace
+    meet(trace, [*leaves, *xs])
     with body_of(trace, follow, leaves, xs) as part:
         made = Rows(trace, part, leaves, xs, length, reverse)
-    results = made.results()
-    return results[:count], results[count:]
+    made.again = functools.partial(rows_again, made, follow)
+    return made.results()
+
+
+def rows_again(made: Rows, follow: Follow, grads: Sequence[Tensor]) -> list[Tensor]:
+    """The gradients of a loop over rows: what it carries is computed again, then it goes back."""
+    carried, xs, count = made.carried, made.xs, len(made.carried)
+    moving, sums = made.moving, [ops.zeros_like(t) for t in made.constants]
+    results = [i for i in made.tracked if i >= count]
+
+    def forward(given: list[Tensor]) -> list[Tensor]:
+        return [*follow(given)[:count], *given[:count]]
+
+    def back(given: list[Tensor]) -> list[Tensor]:
+        rest = iter(given)
+        after: dict[int, Tensor] = {i: next(rest) for i in moving}
+        totals = [next(rest) for _ in sums]
+        inputs = [next(rest) for _ in (*carried, *xs)]
+        after |= {i: next(rest) for i in results}
+        meet(local.state.trace, made.constants)
+        asked = [*moving, *[count + i for i in made.tracked_xs]]
+        for i in asked:
+            if inputs[i]._history is None:
+                inputs[i] = inputs[i].detach().requires_grad_()
+        found = follow(inputs)
+        tangents = [after.get(i) for i in range(len(found))]
+        wanted = [*[inputs[i] for i in asked], *made.constants]
+        gradients = gradients_of(found, tangents, wanted)
+        own, others = gradients[: len(moving)], gradients[len(asked) :]
+        totals = [total + g for total, g in zip(totals, others, strict=True)]
+        return [*own, *totals, *gradients[len(moving) : len(asked)]]
+
+    stacks = rows(forward, carried, xs, made.length, made.reverse)[count:]
+    begin = [*[grads[i] for i in moving], *sums]
+    given = [*stacks, *xs, *[grads[i] for i in results]]
+    return rows(back, begin, given, made.length, not made.reverse)
 
 
 def meet(trace: Trace, tensors: Sequence[Tensor]) -> None:
@@ -132,374 +193,6 @@ def body_of(
     return part
 
 
-def is_tracked(t: Tensor) -> bool:
-    return local.state.grad and edge(t) is not None
-
-
 def may_be_wanted(t: Tensor) -> bool:
     """Whether a carried value could have a history after a step, or has one."""
     return local.state.grad and t.dtype.category >= dtypes.FLOAT
-
-
-class Recorded(Function):
-    """The tape's view of a node of control flow."""
-
-    @staticmethod
-    def forward(ctx: Any, made: Made, *wanted: Tensor) -> Any:
-        ctx.made = made
-        results = made.run()
-        ctx.mark_non_differentiable(*[t for i, t in enumerate(results) if i not in made.tracked])
-        return tuple(results)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        made = ctx.made
-        if local.state.grad:
-            raise TraceError(
-                f"control flow at {made.trace.place()} is differentiated twice: no graph holds that"
-            )
-        if local.state.trace is not made.trace:
-            raise TraceError("control flow is differentiated inside another branch or loop")
-        return (None, *made.backward([made.trace.current(made.trace.symbol(g)) for g in grads]))
-
-
-class Made:
-    """A node of control flow in the making.
-
-    ``outside`` is what its parts capture; ``changed`` what of that they change.
-    """
-
-    def __init__(self, trace: Trace, parts: Sequence[Part]) -> None:
-        self.trace, self.parts = trace, parts
-        # Dicts, whose keys are found by identity: symbols are not compared.
-        self.outside = {x: None for part in parts for x in part.closed}
-        self.changed = {x: None for part in parts for x in part.changed}
-        self.tracked: list[int] = []  # which results have gradients
-        self.wanted: list[Tensor] = []  # of which tensors
-        self.owners = {
-            x: part.owner(x) for part in parts for x in part.changed if isinstance(x, Symbol)
-        }
-
-    def results(self) -> list[Tensor]:
-        """The tensors of the node, which know how to be differentiated."""
-        if not self.tracked or not self.wanted:
-            return self.run()
-        found = Recorded.apply(self, *self.wanted)
-        return list(found)
-
-    def run(self) -> list[Tensor]:
-        raise NotImplementedError
-
-    def now(self, what: Outside) -> Node:
-        """The node of something of outside at this moment."""
-        if isinstance(what, Generator):
-            stream = self.trace.random.of(what)
-            self.trace.random.check(stream)
-            return stream.node
-        return self.trace.current(what)
-
-    def put(self, what: Outside, node: Node) -> None:
-        """Something of outside is another value from now on."""
-        if isinstance(what, Generator):
-            stream = self.trace.random.of(what)
-            stream.node = stream.latest = node
-            return
-        owner = self.owners[what]
-        self.trace.touch(owner)
-        what.node = node
-        what.version += 1
-        touched(owner)
-
-    def node(
-        self, op: Any, inputs: Sequence[Node], types: Sequence[TensorType], **attrs: Any
-    ) -> Node:
-        return Node(op, tuple(inputs), attrs, tuple(types), self.trace.source())
-
-    def tensor(self, node: Node) -> Tensor:
-        template = hollow(np.empty(node.type.shape, node.type.dtype.numpy))
-        return wrap(Symbol(self.trace, node, template))
-
-
-class Branches(Made):
-    """A node of which one branch runs."""
-
-    def __init__(self, trace: Trace, selector: Tensor, parts: Sequence[Part]) -> None:
-        super().__init__(trace, parts)
-        self.selector = selector
-        self.count = len(parts[0].results)
-        found = {i for part in parts for i, below in enumerate(part.below) if below}
-        outsiders = {id(t): t for part in parts for t in part.outsiders}
-        self.tracked, self.wanted = sorted(found), list(outsiders.values())
-        self.saved = [dear(part) for part in parts]
-
-    def run(self) -> list[Tensor]:
-        trace = self.trace
-        graphs = []
-        kept = [n.type for saved in self.saved for n in saved]
-        for number, part in enumerate(self.parts):
-            leaves = {x: part.leaf(x) for x in self.outside}
-            outputs = [*part.outputs, *[part.last(x, leaves[x]) for x in self.changed]]
-            for other, saved in enumerate(self.saved):
-                outputs += saved if other == number else [zeros(n.type) for n in saved]
-            graphs.append(Graph((), tuple(leaves.values()), tuple(outputs)))
-        self.leaves = [graph.captured for graph in graphs]
-        self.given = [self.now(x) for x in self.outside]
-        self.chosen = trace.current(trace.symbol(self.selector))
-        types = [n.type for n in graphs[0].outputs[: self.count + len(self.changed)]]
-        places = {x: 1 + i for i, x in enumerate(self.outside)}
-        states = [
-            (self.count + i, places[x])
-            for i, x in enumerate(self.changed)
-            if isinstance(x, Generator)
-        ]
-        made = self.node(
-            COND,
-            [self.chosen, *self.given],
-            [*types, *kept],
-            branches=tuple(graphs),
-            states=tuple(states),
-        )
-        for i, x in enumerate(self.changed):
-            self.put(x, item(made, self.count + i))
-        self.kept = [item(made, len(types) + i) for i in range(len(kept))]
-        return [self.tensor(item(made, i)) for i in range(self.count)]
-
-    def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
-        """The gradients of all that is wanted."""
-        given = [Node(INPUT, (), {}, tangents[i].type) for i in self.tracked]
-        graphs = []
-        for number, part in enumerate(self.parts):
-            replaced: dict[Any, Any] = {
-                part.tangents[i]: node
-                for i, node in zip(self.tracked, given, strict=True)
-                if i in part.tangents
-            }
-            stand_ins = [[stand_in(n) for n in saved] for saved in self.saved]
-            replaced |= dict(zip(self.saved[number], stand_ins[number], strict=True))
-            inputs = [n for several in stand_ins for n in several] + given
-            outputs = [part.gradients.get(id(t)) or zeros(type_of_tensor(t)) for t in self.wanted]
-            graphs.append(
-                Graph(tuple(inputs), self.leaves[number], tuple(rebuilt(outputs, replaced)))
-            )
-        operands = [self.chosen, *self.kept, *[tangents[i] for i in self.tracked], *self.given]
-        types = [n.type for n in graphs[0].outputs]
-        made = self.node(COND, operands, types, branches=tuple(graphs), states=())
-        return [self.tensor(item(made, i)) for i in range(len(self.wanted))]
-
-
-class Loop(Made):
-    """A node whose body runs many times: it carries values, and what it changes outside."""
-
-    def __init__(self, trace: Trace, parts: Sequence[Part], leaves: Sequence[Tensor]) -> None:
-        super().__init__(trace, parts)
-        self.part, self.carried = parts[0], list(leaves)
-        self.before = [is_tracked(t) for t in leaves]
-        self.still = [x for x in self.outside if x not in self.changed]
-
-    def track(self, others: Sequence[Tensor] = ()) -> None:
-        """Which carried values and results have gradients, and with respect to what."""
-        part, count = self.part, len(self.carried)
-        known = {
-            id(leaf) for leaf, x in zip(part.leaves[count:], others, strict=True) if is_tracked(x)
-        }
-        known |= set(part.inner.outsiders)
-        known |= {id(leaf) for leaf, t in zip(part.leaves, self.before, strict=False) if t}
-        while True:
-            tracked = [
-                i for i, below in enumerate(part.below) if any([id(t) in known for t in below])
-            ]
-            carried = [i for i in range(count) if id(part.leaves[i]) in known or i in tracked]
-            more = {id(part.leaves[i]) for i in carried}
-            if more <= known:
-                break
-            known |= more
-        self.moving = [i for i in carried if self.part.leaves[i]._history is not None]
-        self.tracked = sorted({*tracked, *self.moving})
-        self.constants = part.outsiders  # of outside: the same at each step
-        leaves = [part.leaves[i] for i in self.moving] + self.constants
-        leaves += [t for t in part.leaves[count:] if t._history is not None]
-        if self.tracked:
-            part.differentiate(self.tracked, leaves)
-
-    def step_back(self, sums: Sequence[Node]) -> list[Node]:
-        """The gradients before a step: of what is carried, and sums of those of constants."""
-        part, found = self.part, []
-        for i in self.moving:
-            g = part.gradients.get(id(part.leaves[i]))
-            found.append(zeros(part.inputs[i].type) if g is None else g)
-        for t, total in zip(self.constants, sums, strict=True):
-            g = part.gradients.get(id(t))
-            found.append(total if g is None else Node(ADD, (total, g), {}, total.type, g.source))
-        return found
-
-    @property
-    def states(self) -> tuple[tuple[int, int], ...]:
-        """Which results are states of generators: what is carried has the same place before."""
-        first = len(self.carried)
-        found = [first + i for i, x in enumerate(self.changed) if isinstance(x, Generator)]
-        return tuple([(i, i) for i in found])
-
-    def graph(self, part: Part, outputs: Sequence[Node], rows: int = 0) -> Graph:
-        """The graph of a part: what is carried, what is changed and rows are its inputs."""
-        count = len(part.inputs) - rows
-        changed = [part.leaf(x) for x in self.changed]
-        inputs = (*part.inputs[:count], *changed, *part.inputs[count:])
-        return Graph(inputs, tuple([part.leaf(x) for x in self.still]), tuple(outputs))
-
-    def ends(self) -> list[Node]:
-        """The nodes of what is carried and changed after a step."""
-        part, leaves = self.part, {x: self.part.leaf(x) for x in self.changed}
-        carried = part.outputs[: len(self.carried)]
-        return [*carried, *[part.last(x, leaf) for x, leaf in leaves.items()]]
-
-    def begin(self) -> None:
-        """Notes the values that the loop begins with."""
-        trace = self.trace
-        self.first = [trace.current(trace.symbol(t)) for t in self.carried]
-        self.first += [self.now(x) for x in self.changed]
-        self.given = [self.now(x) for x in self.still]
-
-    def end(self, made: Node) -> None:
-        for i, x in enumerate(self.changed):
-            self.put(x, item(made, len(self.carried) + i))
-
-
-class While(Loop):
-    """A loop that ends when a condition does not hold any more."""
-
-    def __init__(self, trace: Trace, part: Part, asked: Part, leaves: Sequence[Tensor]) -> None:
-        super().__init__(trace, [part, asked], leaves)
-        self.track()
-        self.wanted = [self.carried[i] for i in self.moving] + self.constants
-        self.condition = self.graph(asked, asked.outputs)
-        self.body = self.graph(part, self.ends())
-
-    def run(self) -> list[Tensor]:
-        self.begin()
-        made = self.node(
-            WHILE,
-            [*self.first, *self.given],
-            [n.type for n in self.first],
-            condition=self.condition,
-            body=self.body,
-            states=self.states,
-        )
-        self.end(made)
-        return [self.tensor(item(made, i)) for i in range(len(self.carried))]
-
-    def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
-        """The gradients of all that is wanted."""
-        part = self.part
-        sums = [Node(INPUT, (), {}, type_of_tensor(t)) for t in self.constants]
-        outputs = self.step_back(sums)
-        if self.states:
-            raise TraceError(
-                f"a while loop at {self.trace.place()} that draws random numbers is "
-                "differentiated, which a graph cannot do: use scan or fori_loop"
-            )
-        inputs = (*self.body.inputs, *[part.tangents[i] for i in self.moving], *sums)
-        back = Graph(inputs, self.body.captured, tuple(outputs))
-        begin = [tangents[i] for i in self.moving] + [zeros(n.type) for n in sums]
-        made = self.node(
-            WHILE_VJP,
-            [*self.first, *begin, *self.given],
-            [n.type for n in begin],
-            condition=self.condition,
-            body=self.body,
-            backward=back,
-            states=(),
-        )
-        return [self.tensor(item(made, i)) for i in range(len(begin))]
-
-
-class Rows(Loop):
-    """A loop over rows."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        part: Part,
-        leaves: Sequence[Tensor],
-        xs: Sequence[Tensor],
-        length: int,
-        reverse: bool,
-    ) -> None:
-        super().__init__(trace, [part], leaves)
-        self.xs, self.length, self.reverse = list(xs), length, reverse
-        self.track(xs)
-        self.tracked_xs = [i for i, x in enumerate(xs) if part.leaves[len(leaves) + i]._history]
-        self.wanted = [self.carried[i] for i in self.moving] + self.constants
-        self.wanted += [xs[i] for i in self.tracked_xs]
-        self.kept: list[Node] = []
-        if self.tracked:
-            saved = dear(part)
-            given = self.graph(part, (), len(xs)).inputs[: len(leaves) + len(self.changed)]
-            used = set(walk([*part.gradients.values()], saved))
-            self.kept = [*saved, *[n for n in given if n in used]]
-        outputs = [*self.ends(), *part.outputs[len(leaves) :], *self.kept]
-        self.body = self.graph(part, outputs, len(xs))
-
-    def stacked(self, kind: TensorType) -> TensorType:
-        return TensorType((self.length, *kind.shape), kind.dtype)
-
-    def run(self) -> list[Tensor]:
-        self.begin()
-        trace, carried, count = self.trace, len(self.first), len(self.carried)
-        self.rows = [trace.current(trace.symbol(x)) for x in self.xs]
-        types = [n.type for n in self.first]
-        types += [self.stacked(n.type) for n in self.body.outputs[carried:]]
-        made = self.node(
-            SCAN,
-            [*self.first, *self.rows, *self.given],
-            types,
-            body=self.body,
-            carried=carried,
-            length=self.length,
-            reverse=self.reverse,
-            states=self.states,
-        )
-        self.end(made)
-        stacks = [item(made, i) for i in range(carried, len(types))]
-        number = len(stacks) - len(self.kept)
-        self.stacks = stacks[number:]
-        return [self.tensor(item(made, i)) for i in range(count)] + [
-            self.tensor(node) for node in stacks[:number]
-        ]
-
-    def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
-        """The gradients of all that is wanted."""
-        part, count = self.part, len(self.carried)
-        sums = [Node(INPUT, (), {}, type_of_tensor(t)) for t in self.constants]
-        stand_ins = [stand_in(n) for n in self.kept]
-        replaced = dict(zip(self.kept, stand_ins, strict=True))
-        outputs = self.step_back(sums)
-        for i in self.tracked_xs:
-            leaf = part.leaves[count + i]
-            outputs.append(part.gradients.get(id(leaf)) or zeros(part.inputs[count + i].type))
-        outputs = rebuilt(outputs, replaced)
-        used = set(walk(outputs))
-        rows = [i for i in range(len(self.xs)) if part.inputs[count + i] in used]
-        ys = [i for i in self.tracked if i >= count]
-        carried = (*[part.tangents[i] for i in self.moving], *sums)
-        inputs = (
-            *carried,
-            *stand_ins,
-            *[part.inputs[count + i] for i in rows],
-            *[part.tangents[i] for i in ys],
-        )
-        back = Graph(inputs, self.body.captured, tuple(outputs))
-        begin = [tangents[i] for i in self.moving] + [zeros(n.type) for n in sums]
-        given = [*self.stacks, *[self.rows[i] for i in rows], *[tangents[i] for i in ys]]
-        types = [n.type for n in begin]
-        types += [self.stacked(n.type) for n in outputs[len(begin) :]]
-        made = self.node(
-            SCAN,
-            [*begin, *given, *self.given],
-            types,
-            body=back,
-            carried=len(begin),
-            length=self.length,
-            reverse=not self.reverse,
-            states=(),
-        )
-        return [self.tensor(item(made, i)) for i in range(len(types))]

@@ -555,6 +555,42 @@ def test_graphs_are_printed_parsed_checked_and_interpreted(name: str) -> None:
             assert_close(outputs, expected, name)
 
 
+TWICE = (
+    *("one_of_two", "nested_branches", "one_of_many", "detached_inside", "product_in_a_loop"),
+    *("every_other_step", "recurrent_layer", "recurrent_layer_backwards", "sorted_rows"),
+    *("scan_in_a_scan", "branch_in_a_scan", "scan_in_a_branch", "two_values", "loops_three_deep"),
+)
+
+
+@pytest.mark.parametrize("name", TWICE)
+@pytest.mark.parametrize("order", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_higher_derivatives_are_those_of_dynamic_mode(name: str, order: int) -> None:
+    def function(x, w):
+        x, w = [t.detach().clone().requires_grad_() for t in (x, w)]
+        result = TABLE[name](x, w)
+        y = sum([t.square().sum() for t in (result if isinstance(result, tuple) else (result,))])
+        for _ in range(order - 1):
+            gradients = rl.autograd.grad(y, (x, w), create_graph=True, allow_unused=True)
+            y = sum([g.sin().sum() for g in gradients if g is not None])
+        found = rl.autograd.grad(y, (x, w), allow_unused=True)
+        zeros = [rl.zeros(t.shape) if g is None else g for t, g in zip((x, w), found, strict=True)]
+        return [y.detach(), *zeros]
+
+    compiled = rl.compile(function, fullgraph=True)
+    for point in POINTS[:2]:
+        for a, b in zip(compiled(*arguments(point)), function(*arguments(point)), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-4, atol=2e-5)
+
+
+def test_forward_mode_goes_through_a_loop() -> None:
+    def function(x, w):
+        tangent = rl.linspace(1, 2, 3)
+        return rl.func.jvp(lambda x: TABLE["product_in_a_loop"](x, w), (x,), (tangent,))
+
+    given = arguments(POINTS[0])
+    assert_close(rl.compile(function, fullgraph=True)(*given), function(*given))
+
+
 class Chance:
     """Functions made at random: branches and loops in each other, around a few plain ops."""
 

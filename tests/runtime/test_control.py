@@ -268,6 +268,12 @@ def left_behind(x: Any) -> Any:
     return run(x), p.grad
 
 
+def second_derivative(x: Any) -> Any:
+    (y,) = rl.while_loop(lambda y: y.sum() < 9, lambda y: y * x * 2, (x,))
+    (g,) = rl.autograd.grad(y.sum(), x, create_graph=True)
+    return rl.autograd.grad(g.sum(), x)[0]
+
+
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "in place": (lambda x: rl.fori_loop(0, 2, lambda i, y: y.add_(1), x.clone()), "return a new"),
     "random": (
@@ -276,15 +282,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         )[0],
         "use scan or fori_loop",
     ),
-    "twice": (
-        lambda x: rl.autograd.grad(
-            rl.autograd.grad(rl.fori_loop(0, 3, lambda i, y: y * x, x).sum(), x, create_graph=True)[
-                0
-            ].sum(),
-            x,
-        )[0],
-        "differentiated twice",
-    ),
+    "twice": (second_derivative, "differentiated twice"),
 }
 
 

@@ -130,7 +130,7 @@ class Text(Tiles):
             if self.direct is not None:
                 places = images, row_offsets, column_offsets
                 apart = APART[self.what]
-                finite, near = self.judged(*tops, apart, *places, count, head["channels"])
+                finite, near = self.judged(tops[0], apart, *places, count, head["channels"])
                 self.choose(
                     self.let(f"and i1 {finite}, {near}"),
                     lambda: None,

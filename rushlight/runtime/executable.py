@@ -204,7 +204,7 @@ class Binding:
         native: list[list[int]] = []
         firsts: list[int] = []  # for each native step the first one of its part
         rows: list[int] = []  # for each step how many native ones are before it
-        begin = 0
+        begin = early = 0
         last = len(self.program.slots)
         asked = jumps_by_python(self.program.steps)
         lands = {asked[number].to: 0 for number in asked}  # the parts where their jumps lead to
@@ -213,7 +213,7 @@ class Binding:
                 begin = self.cut(native, begin)
                 lands[number] = len(self.parts)
             if number == self.program.early:
-                begin = self.cut(native, begin)
+                begin, early = self.cut(native, begin), len(which)
             rows.append(len(native))
             if isinstance(step, CallStep) or number in asked:
                 self.cut(native, begin)
@@ -237,6 +237,7 @@ class Binding:
         for row, first, step in zip(native, firsts, self.kernels, strict=True):
             if isinstance(step, JumpStep):
                 row[3] = rows[step.to] - first
+        self.late = {*which[early:], *self.used}  # the slots that every call reads
         self.which, self.table = which, np.zeros(len(which), np.int64)
         self.steps = np.array(native, np.int64).reshape(-1, STEP)
         self.steps[:, 1] = self.table.ctypes.data + 8 * self.steps[:, 1]
@@ -314,9 +315,9 @@ class Binding:
             library.see(k)
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
-        arrays = self.begin(inputs, captured)
         if self.keeper is not None:
             self.skipped = int(self.keeper.is_current(captured))
+        arrays = self.begin(inputs, captured)
         if self.enter is None:
             self.execute(arrays)
         else:
@@ -355,8 +356,9 @@ class Binding:
             if value is before:
                 continue
             odd = isinstance(value, np.ndarray) and not value.flags.c_contiguous
+            needed = not self.skipped or self.first + i in self.late
             self.held[i] = None if odd else value
-            self.ready[i] = self.straight(self.first + i, value) if odd else value
+            self.ready[i] = self.straight(self.first + i, value) if odd and needed else value
             self.put(self.first + i, self.ready[i])
 
     def execute(self, arrays: Arrays) -> None:

@@ -71,6 +71,7 @@ class Step:
     function: str = ""  # the native function of a kernel
     loops: str = ""
     code: str = ""  # its LLVM assembly
+    early: bool = False  # runs only if what is captured has changed, and counts in no sum
 
     @property
     def estimated(self) -> float:
@@ -93,6 +94,7 @@ class Totals:
     calls: int = 0
     copies: int = 0
     arena: int = 0  # bytes of memory for what lies between steps
+    kept: int = 0  # and between calls
     moved: int = 0
     flops: int = 0
     measured: float = 0.0
@@ -130,7 +132,7 @@ class Explanation:
     def by_line(self) -> dict[Source | None, float]:
         """The seconds that come from each line, most first: a step's go by what it makes there."""
         found: Counter[Source | None] = Counter()
-        for step in self.steps:
+        for step in [step for step in self.steps if not step.early]:
             for line, part in step.lines.items():
                 found[line] += part * step.measured  # type: ignore[assignment]
         return dict(found.most_common())
@@ -151,7 +153,8 @@ def explain(
     for program in programs.values():
         phases.update(program.seconds)
     times = measure_all(made, arguments)
-    whole = sum([t for part in times for t in part]) or math.inf
+    pairs = zip(programs.values(), times, strict=True)
+    whole = sum([t for one, part in pairs for t in part[one.program.early :]]) or math.inf
     steps = [
         step
         for (label, program), part in zip(programs.items(), times, strict=True)
@@ -172,6 +175,7 @@ def totals(
     steps: Sequence[Step], programs: Iterable[Executable], phases: Mapping[str, float]
 ) -> Totals:
     kinds = Counter([step.kind for step in steps])
+    late = [step for step in steps if not step.early]
     return Totals(
         steps=len(steps),
         kernels=kinds["kernel"],
@@ -179,9 +183,10 @@ def totals(
         calls=kinds["call"],
         copies=kinds["copy"],
         arena=sum([program.program.arena for program in programs]),
-        moved=sum([step.cost.moved for step in steps]),
-        flops=sum([step.cost.flops or 0 for step in steps]),
-        measured=sum([step.measured for step in steps]),
+        kept=sum([program.program.kept for program in programs]),
+        moved=sum([step.cost.moved for step in late]),
+        flops=sum([step.cost.flops or 0 for step in late]),
+        measured=sum([step.measured for step in late]),
         phases=dict(phases),
         was_kept=all([program.was_kept for program in programs]),
     )
@@ -222,7 +227,10 @@ class Reader:
             else:
                 about = self.control(step)
             seconds = self.times[number]
-            yield Step(number, self.label, measured=seconds, share=seconds / self.whole, **about)
+            early = number < self.executable.program.early
+            about["what"] = f"once: {about['what']}" if early else about["what"]
+            share = 0.0 if early else seconds / self.whole
+            yield Step(number, self.label, measured=seconds, share=share, early=early, **about)
 
     @functools.cache  # noqa: B019
     def inside(self, path: tuple[tuple[int, int], ...]) -> tuple[Graph, Plan]:

@@ -110,12 +110,13 @@ def sums(explanation: Explanation) -> Sequence[str]:
     all_of, here = explanation.totals, machine()
     phases = ", ".join([f"{name} {seconds(t)}" for name, t in all_of.phases.items()])
     kept = " (from the disk cache)" if all_of.was_kept else ""
+    between = f", {quantity(all_of.kept, 'B')} between calls" if all_of.kept else ""
     return (
         f"{seconds(all_of.measured)} in {count(all_of.steps, 'step')}: "
         f"{count(all_of.kernels, 'kernel')} ({count(all_of.functions, 'function')}), "
         f"{count(all_of.calls, 'library call')}, {count(all_of.copies, 'copy', 'copies')}",
         f"{quantity(all_of.moved, 'B')} moved, {quantity(all_of.flops, 'FLOP')}, "
-        f"{quantity(all_of.arena, 'B')} of memory between steps",
+        f"{quantity(all_of.arena, 'B')} of memory between steps{between}",
         f"compiled in {seconds(sum(all_of.phases.values()))}: {phases}{kept}",
         f"at best: {quantity(here.traffic[-1][1], 'B')}/s from memory (more from caches), "
         f"{quantity(here.flops, 'FLOP')}/s",

@@ -316,3 +316,24 @@ def test_an_error_leaves_nothing_that_is_taken_for_right() -> None:
             compiled(x)
     places.copy_(rl.tensor([1, 2, 3]))
     assert rl.equal(compiled(x), first)
+
+
+def test_what_runs_once_counts_in_no_sum(pair: Pair) -> None:
+    with rl.no_grad():
+        report = pair.compiled.explain(pair.x)
+    early = [step for step in report.steps if step.early]
+    assert len(early) == pair.program.program.early
+    assert all([step.what.startswith("once: ") and step.share == 0 for step in early])
+    assert report.totals.kept == pair.program.program.kept
+    assert "between calls" in str(report)
+    late = [step.measured for step in report.steps if not step.early]
+    assert report.totals.measured == pytest.approx(sum(late))
+
+
+def test_weights_in_another_order_are_not_copied_in_vain(pair: Pair) -> None:
+    pair.net.to(memory_format=rl.channels_last)
+    pair.agrees()
+    pair.agrees()
+    weight = pair.net[0].weight._array
+    places = [i for i, array in enumerate(pair.binding.ready) if array is weight]
+    assert places, "a copy was made that nobody reads"

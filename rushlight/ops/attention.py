@@ -274,12 +274,16 @@ def scaled_dot_product_attention(
         q, k, v = q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0)
     elif bias is not None and q.shape[:-2] != batch:
         q = q.expand(*batch, *q.shape[-2:])
+    if local.state.trace is not None and q._array.dtype in dtypes.HALF:  # else the kernel does it
+        q, k, v = [t.to(dtypes.float32) for t in (q, k, v)]
+        bias, noise = [None if t is None else t.to(dtypes.float32) for t in (bias, noise)]
     factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1] or 1)
     operands, attrs = attention.check(q, k, v, bias, noise, factor, is_causal)
     if local.state.trace is not None and is_small(q, k, is_causal):
         y = attention.formula(*operands, **attrs)  # whose loops join those around it
     else:
         y = attention.apply(operands, attrs)[0]
+    y = y.to(query.dtype)
     if in_groups:
         y = y.flatten(-4, -3)
     return y if batch else y.squeeze(0)

@@ -207,3 +207,23 @@ def test_programs(case: str, groups: int) -> None:
     listed = str(compiled.explain(*tensors))
     assert "attend" in listed
     assert case == "dropout" or " 0 library calls" in listed
+
+
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16], ids=str)
+@pytest.mark.parametrize("length", [20, 800])
+def test_half_types_are_computed_in_float32_and_rounded_once(length: int, dtype: rl.dtype) -> None:
+    xs = [rl.randn(2, length, 8).to(dtype) for _ in range(3)]
+
+    def step(*operands: rl.Tensor) -> Any:
+        leaves = [t.detach().requires_grad_() for t in operands]
+        y = sdpa(*leaves, is_causal=True)
+        return y.detach(), *rl.autograd.grad(y, leaves, operands[0].flip(0))
+
+    compiled = rl.compile(step, fullgraph=True)
+    assert "call" not in {s.kind for s in compiled.explain(*xs).steps}
+    eps = rl.finfo(dtype).eps
+    exact = step(*[x.double() for x in xs])
+    for found, wanted in zip(compiled(*xs), exact, strict=True):
+        assert found.dtype == dtype
+        a, b = found.double().numpy(), wanted.numpy()
+        np.testing.assert_allclose(a, b, rtol=eps, atol=eps * np.abs(b).mean())

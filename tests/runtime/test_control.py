@@ -130,6 +130,66 @@ def writes_through_a_view() -> Made:
 
 
 @step
+def writes_in_a_branch_in_a_loop() -> Made:
+    total, count = rl.zeros(3), rl.zeros((), dtype=rl.long)
+
+    def hit(row):
+        total.add_(row)
+        count.add_(1)
+        return row.sum()
+
+    def body(t, row):
+        return t + rl.cond(row.sum() > 0, hit, lambda row: row.prod(), row), total[0].clone()
+
+    return lambda x: rl.scan(body, rl.zeros(()), x)[1], lambda: [total, count]
+
+
+@step
+def writes_in_a_loop_in_a_branch() -> Made:
+    count = rl.zeros(())
+
+    def run(x):
+        def double(y):
+            count.add_(1)
+            return y * 2
+
+        def grow():
+            return rl.while_loop(lambda y: y.abs().sum() < 50, double, (x,))[0]
+
+        return rl.cond(x.sum() > 0, grow, lambda: x) + count
+
+    return run, lambda: [count]
+
+
+@step
+def draws_in_a_branch_in_a_scan() -> Made:
+    w = rl.randn(3, 3).requires_grad_()
+
+    def body(h, row):
+        dropped = lambda: nn.functional.dropout(h @ w, 0.5).tanh() + row  # noqa: E731
+        return rl.cond(row.sum() > 0, dropped, lambda: h * rl.rand(3)), h
+
+    def run(x):
+        h, hs = rl.scan(body, x[0] @ w, x)
+        return rl.autograd.grad(h.sum() + hs.square().sum(), w)[0]
+
+    return run, list
+
+
+@step
+def two_generators() -> Made:
+    generator = rl.Generator().manual_seed(3)
+
+    def body(h, row):
+        return h + rl.rand(3, generator=generator) * row, rl.randn(3)
+
+    def run(x):
+        return rl.scan(body, x[0], x)[1] + rl.rand(4, 3, generator=generator)
+
+    return run, lambda: [rl.rand(3, generator=generator)]
+
+
+@step
 def batch_norm_in_a_loop() -> Made:
     model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.BatchNorm1d(3))
     optimizer = rl.optim.SGD(model.parameters(), lr=0.1)
@@ -196,6 +256,25 @@ def test_gradients_are_taken_outside() -> None:
         found.append([x.grad, *[p.grad for p in layer.parameters()]])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    rl.manual_seed(0)
+    w, x = (0.05 * rl.randn(200, 200)).requires_grad_(), rl.randn(200, 200)
+
+    def function(x):
+        rows = x.unsqueeze(0).repeat(4, 1, 1)
+        h, _ = rl.scan(lambda h, row: ((h @ w + row).tanh(), None), x, rows)
+        return rl.autograd.grad(h.sum(), w)[0]
+
+    before, found = rl.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            rl.set_num_threads(threads)
+            found.append(rl.compile(function, fullgraph=True)(x))
+    finally:
+        rl.set_num_threads(before)
+    assert rl.equal(*found)
 
 
 def steps_of(function: Callable[..., Any], *args: Any) -> list[Any]:

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rushlight.runtime.driver import driver
+from rushlight.runtime.driver import COUNT, GROW, JUMP, ROW, driver
 
 WHOLE = np.arange(4.0)
 FIXED = WHOLE[1:]
@@ -23,3 +23,28 @@ def test_arrays_are_found_where_they_are(array: np.ndarray) -> None:
     pairs = np.array([(2, table.ctypes.data), (0, table.ctypes.data + 16)], np.int64)
     driver().place((WHOLE, None, array), pairs.ctypes.data, len(pairs))
     assert table.tolist() == [array.ctypes.data, 0, WHOLE.ctypes.data]
+
+
+def test_loops_of_steps_copy_rows_until_a_counter_says_so() -> None:
+    source, target, counter = np.arange(6.0).reshape(3, 2), np.zeros((3, 2)), np.zeros(1, np.int64)
+    tables = np.array([x.ctypes.data for x in (source, target, counter)], np.int64)
+    at, last = tables.ctypes.data, tables.ctypes.data + 16
+    steps = np.array(
+        [[0, at, 16, 16, ROW, 16], [0, last, 1, 0, COUNT, 0], [0, last, 3, 0, JUMP, 0]], np.int64
+    )
+    error = np.zeros(2, np.int64)
+    assert driver().run(steps.ctypes.data, len(steps), 0, error.ctypes.data) == len(steps)
+    assert counter[0] == 3
+    assert np.array_equal(source, target)
+
+
+def test_steps_go_on_after_room_was_made() -> None:
+    counter = np.full(1, 4, np.int64)
+    table = np.array([counter.ctypes.data], np.int64)
+    at = table.ctypes.data
+    steps = np.array([[0, at, 1, 0, COUNT, 0], [0, at, 5, 0, GROW, 0], [0, at, 7, 0, COUNT, 0]])
+    error = np.zeros(2, np.int64)
+    assert driver().run(steps.ctypes.data, 3, 0, error.ctypes.data) == 1
+    steps[1, 2] = 10
+    assert driver().run_from(steps.ctypes.data, 1, 3, 0, error.ctypes.data) == 3
+    assert counter[0] == 12

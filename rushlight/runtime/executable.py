@@ -49,6 +49,7 @@ from rushlight.tensor import Tensor
 
 empty = np.empty
 FEW_ROWS = 16  # of a stack at first
+WORTH_KEEPING = 1 << 15  # bytes of tensors that are quicker looked at than packed
 WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
 
 Arrays = tuple[Any, ...]
@@ -66,6 +67,8 @@ class Executable:
         """
         self.source, self.holders = graph, holders
         self.still = [i for i, t in enumerate(holders) if t is not None and config.keep_packed]
+        if sum([graph.captured[i].type.nbytes for i in self.still]) < WORTH_KEEPING:
+            self.still = []
         self.seconds: dict[str, float] = {}  # what each phase of compiling took
         cache, key = Cache(folder()), files.key(graph, target().vector_bytes, self.still)
         entry = None if config.dump else cache.get(key)  # passes that print must run

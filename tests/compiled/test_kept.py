@@ -251,15 +251,24 @@ def test_gradients_are_those_of_the_weights(pair: Pair) -> None:
 
 def test_a_weight_that_two_layers_share_is_packed_once() -> None:
     rl.manual_seed(0)
-    layer = nn.Linear(64, 64)
+    layer = nn.Linear(128, 128)
     compiled = rl.compile(lambda x: layer(layer(x).relu()), fullgraph=True)
-    x = rl.randn(64, 64)
+    x = rl.randn(64, 128)
     with rl.no_grad():
         rl.testing.assert_close(compiled(x), layer(layer(x).relu()))
         ((made,),) = compiled.known.values()
-        assert made.forward.program.kept == 64 * 64 * 4
+        assert made.forward.program.kept == 128 * 128 * 4
         layer.weight.mul_(2)
         rl.testing.assert_close(compiled(x), layer(layer(x).relu()))
+
+
+def test_few_bytes_are_not_worth_looking_at() -> None:
+    layer = nn.Linear(16, 16)
+    compiled = rl.compile(layer, fullgraph=True)
+    with rl.no_grad():
+        compiled(rl.randn(64, 16))
+    ((made,),) = compiled.__dict__["_compiled"].known.values()
+    assert made.forward.program.early == 0
 
 
 @pytest.mark.parametrize("limit", [0, 3000])

@@ -198,6 +198,7 @@ class RecurrentLayer(Fused, abstract=True):
         def function(*tensors: Tensor) -> Any:
             return self.looped(*restored(tensors), **options)
 
+        function.__qualname__ = self.name  # what profiles call it
         run = self.programs.find(kind_of(operands, recording, attrs), function)
         if run is None:
             return NotImplemented
@@ -223,6 +224,7 @@ class RecurrentLayer(Fused, abstract=True):
             g, read = front[: 1 + self.states], front[1 + self.states :]
             return self.looped_back(wanted, g, read, inside, before, **options)
 
+        function.__qualname__ = f"gradient of {self.name}"
         run = self.programs.find(kind_of(operands, wanted, attrs), function)
         return NotImplemented if run is None else run(*tensors)
 

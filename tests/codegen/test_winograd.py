@@ -29,13 +29,14 @@ def relative_error(found, wanted):
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("size", TRANSFORMS)
 @pytest.mark.parametrize(
-    ("height", "width", "padding"), [(8, 8, 1), (7, 13, 1), (6, 9, 0), (5, 4, 2)]
+    ("images", "height", "width", "padding"),
+    [(3, 8, 8, 1), (1, 7, 13, 1), (3, 6, 9, 0), (1, 5, 4, 2)],
 )
-def test_forward_and_gradient(monkeypatch, kind, size, height, width, padding):
+def test_forward_and_gradient(monkeypatch, kind, size, images, height, width, padding):
     monkeypatch.setattr(channels_last, "tile_of", lambda *_: size)
     rl.manual_seed(0)
     dtype = getattr(rl, kind)
-    x, w = rl.randn(3, 32, height, width, dtype=dtype), rl.randn(48, 32, 3, 3, dtype=dtype)
+    x, w = rl.randn(images, 32, height, width, dtype=dtype), rl.randn(48, 32, 3, 3, dtype=dtype)
 
     def step(x, w):
         x, w = x.detach().requires_grad_(True), w.detach().requires_grad_(True)

@@ -2,6 +2,7 @@
 
 python -m benchmarks.shapes                # writes SHAPES.md into benchmarks/
 python -m benchmarks.shapes --count 20     # fewer shapes; only prints
+python -m benchmarks.shapes --count 20 --cpu   # one thread, and its own time: others are at work
 
 Both sides run in one process, in turn, best of several; a ratio above 1 says how many times as fast
 Rushlight is. Shapes are drawn from a fixed seed: those of products evenly from 1 to 2048, and
@@ -38,23 +39,23 @@ class Case(NamedTuple):
     theirs: Callable[[], Any]
 
 
-def seconds(call: Callable[[], Any], times: int) -> float:
-    begin = time.perf_counter()
+def seconds(call: Callable[[], Any], times: int, clock: Callable[[], float]) -> float:
+    begin = clock()
     for _ in range(times):
         call()
-    return (time.perf_counter() - begin) / times
+    return (clock() - begin) / times
 
 
-def ratio(case: Case) -> float:
+def ratio(case: Case, clock: Callable[[], float]) -> float:
     """How many times as fast we are."""
     sides = (case.ours, case.theirs)
     for call in sides:
         call()
-    counts = [max(1, int(SECONDS / max(seconds(call, 1), 1e-7))) for call in sides]
+    counts = [max(1, int(SECONDS / max(seconds(call, 1, clock), 1e-7))) for call in sides]
     best = [math.inf, math.inf]
     for _ in range(ROUNDS):
         for n, call in enumerate(sides):
-            best[n] = min(best[n], seconds(call, counts[n]))
+            best[n] = min(best[n], seconds(call, counts[n], clock))
     return best[1] / best[0]
 
 
@@ -113,11 +114,13 @@ def convolution_cases(count: int) -> Iterator[Case]:
         yield Case(name, lambda compiled=compiled, a=a, b=b: compiled(a, b), theirs)
 
 
-def report(title: str, peer: str, cases: Iterator[Case], least: str) -> str:
+def report(
+    title: str, peer: str, cases: Iterator[Case], least: str, clock: Callable[[], float]
+) -> str:
     """The section of one kind: mean, the slowest and the fastest."""
     found: list[tuple[float, str]] = []
     for case in cases:
-        found.append((ratio(case), case.name))
+        found.append((ratio(case, clock), case.name))
         print(f"{found[-1][0]:6.2f}  {case.name}", flush=True)
     found.sort()
     mean = statistics.geometric_mean([r for r, _ in found])
@@ -141,17 +144,21 @@ def main() -> None:
     )
     parser.add_argument("--count", type=int, help="shapes of each kind; 200 and 100 if missing")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--cpu", action="store_true", help="one thread, by the time it has run")
     given = parser.parse_args()
+    if given.cpu:
+        given.threads = 1
+    clock = time.thread_time if given.cpu else time.perf_counter
     rl.set_num_threads(given.threads)
     parts = [
-        report(title, "NumPy's BLAS", product_cases(given.count or 200, size), goal)
+        report(title, "NumPy's BLAS", product_cases(given.count or 200, size), goal, clock)
         for title, size, goal in (
             ("Products, sizes from 1 to 2048", evenly, "≥ 1.0, worst ≥ 0.8"),
             ("Products, mostly small", by_logarithm, "none"),
         )
     ]
     cases = convolution_cases(given.count or 100)
-    parts.append(report("Convolutions", "PyTorch, channels last", cases, "≥ 1.15"))
+    parts.append(report("Convolutions", "PyTorch, channels last", cases, "≥ 1.15", clock))
     versions = {"rushlight": rl.__version__, "numpy": np.__version__}
     how = "Both sides in one process, in turn, best of several."
     text = page("Shapes", versions, given.threads, how, parts)

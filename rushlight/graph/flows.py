@@ -47,7 +47,7 @@ class Recorded(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        made = ctx.made
+        made: Made = ctx.made
         if local.state.trace is not made.trace:
             raise TraceError("control flow is differentiated inside another branch or loop")
         if local.state.grad:
@@ -82,6 +82,11 @@ class Made:
         return list(found)
 
     def run(self) -> list[Tensor]:
+        """Adds the node to the graph: its results."""
+        raise NotImplementedError
+
+    def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
+        """Adds the node of the gradients: those of all that is wanted."""
         raise NotImplementedError
 
     def recorded(self, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:

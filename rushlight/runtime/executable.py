@@ -58,14 +58,20 @@ Arrays = tuple[Any, ...]
 class Executable:
     """A compiled graph. ``run`` takes and returns arrays, and writes where the graph does."""
 
-    def __init__(self, graph: Graph, holders: Sequence[Tensor | None] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        holders: Sequence[Tensor | None] = (),
+        arena: Callable[[int], Arena] = Arena,
+    ) -> None:
         """Compiles a graph.
 
         Args:
             holders: the captured tensors that a call may look at, by their numbers: what is made
                 of them alone is kept from call to call.
+            arena: what gives the first call its memory.
         """
-        self.source, self.holders = graph, holders
+        self.source, self.holders, self.arena = graph, holders, arena
         self.still = [i for i, t in enumerate(holders) if t is not None and config.keep_packed]
         if sum([graph.captured[i].type.nbytes for i in self.still]) < WORTH_KEEPING:
             self.still = []
@@ -101,7 +107,7 @@ class Executable:
         """Finds all kernels in the modules, which live as long as the program."""
         self.modules = {name: module for module in modules for name in module.names}
         self.addresses: dict[str, int] = {}  # of shared functions
-        self.idle = [Binding(self)]
+        self.idle = [Binding(self, self.arena)]
 
     def function(self, name: str, shared: bool) -> int:
         """Where a native function is: one of the program, or one that all programs share."""
@@ -164,10 +170,10 @@ class Binding:
     same arrays by their slots.
     """
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(self, executable: Executable, arena: Callable[[int], Arena] = Arena) -> None:
         program = self.program = executable.program
         self.executable = executable
-        self.memory = Arena(program.arena)
+        self.memory = arena(program.arena)
         self.keeper = Keeper(program, executable.holders) if program.early else None
         self.error = np.zeros(2, np.int64)
         self.arrays: list[Any] = [None] * len(program.slots)

@@ -35,6 +35,8 @@ from rushlight.graph.world import World
 from rushlight.layouts import order_of, preserve_format
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
+from rushlight.runtime.ahead import Ahead
+from rushlight.runtime.arena import Arena
 from rushlight.runtime.differentiable import Call, Differentiable
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.overlap import Memory
@@ -77,6 +79,7 @@ def attempt(
     fixed: bool = False,
 ) -> Any:
     """:func:`specialize`, with changing numbers or (``fixed``) with those of this call."""
+    arena = Arena if only_graph else Ahead(function).arena
     guards = Guards(function, arguments.objects)
     trace = Trace()
     cell = Cell()
@@ -114,7 +117,7 @@ def attempt(
     if only_graph:
         return made
     seconds = time.perf_counter() - begin
-    return Specialization(traced, made, guards, cell, seconds)
+    return Specialization(traced, made, guards, cell, seconds, arena)
 
 
 class Cell(threading.local):
@@ -324,7 +327,13 @@ class Specialization:
     """The programs of a traced function, and the conditions under which they are right."""
 
     def __init__(
-        self, traced: Traced, graph: Graph, guards: Guards, cell: Cell, seconds: float
+        self,
+        traced: Traced,
+        graph: Graph,
+        guards: Guards,
+        cell: Cell,
+        seconds: float,
+        arena: Callable[[int], Arena],
     ) -> None:
         trace = traced.trace
         self.seconds = seconds  # that the trace took
@@ -384,10 +393,11 @@ class Specialization:
                 for capture, place in self.sources
                 if capture.node in used and isinstance(capture.tensor, Tensor) and not capture.grad
             ] + [place for place in self.kept if place is not None]
-            self.forward, self.backward = Executable(parts.forward), Executable(parts.backward)
+            self.forward = Executable(parts.forward, arena=arena)
+            self.backward = Executable(parts.backward)
         else:
             still = [None if t is NOBODY else t for t in self.holders]
-            self.forward = Executable(graph, still)
+            self.forward = Executable(graph, still, arena)
         for made in (self.forward, self.backward):
             if made is not None and made.program.threads:
                 self.decided.append((get_num_threads, made.program.threads))

@@ -206,17 +206,19 @@ class Text(Tiles):
         taps = [self.entry(head["taps"], n) for n in range(SIDE * SIDE)]
         size = self.let(f"mul i64 {head['inner']}, {wide}")
         target = self.element(self.target, self.let(f"mul i64 {panel}, {size}"))
-        for begin in range(0, wide, self.lanes):
-            first = self.let(f"mul i64 {panel}, {wide}")
+        first = self.let(f"mul i64 {panel}, {wide}")
+
+        def register(begin: str, _: list[str]) -> list[str]:
+            here = self.let(f"add i64 {first}, {begin}")
             numbers = [
-                self.least(self.let(f"add i64 {first}, {begin + n}"), last)
-                for n in range(self.lanes)
+                self.least(self.let(f"add i64 {here}, {n}"), last) for n in range(self.lanes)
             ]
             steps = [self.let(f"mul i64 {n}, {head['column_step']}") for n in numbers]
             lanes = [self.element(self.source, step) for step in steps]
-            body = partial(self.weights, lanes, taps, self.element(target, str(begin)))
-            self.each("0", head["inner"], 1, [], body)
-        return []
+            body = partial(self.weights, lanes, taps, self.element(target, begin))
+            return self.each("0", head["inner"], 1, [], body)
+
+        return self.each(0, wide, self.lanes, [], register)
 
     def weights(
         self, lanes: list[str], taps: list[str], target: str, i: str, _: list[str]

@@ -93,7 +93,9 @@ class Pointwise(Op, abstract=True):
 
     def infer(self, arrays: Sequence[ndarray], attrs: Mapping[str, Any]) -> Any:
         """Of a trace: the shape is the broadcast one; the dtype comes of trying single elements."""
-        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        shapes = {a.shape for a in arrays if a.ndim}
+        one = len(shapes) == 1
+        shape = shapes.pop() if one else np.broadcast_shapes(*[a.shape for a in arrays])
         kinds = tuple([a.dtype for a in arrays])
         if attrs:
             kind = self.result_kind(kinds, attrs)

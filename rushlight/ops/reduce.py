@@ -69,14 +69,23 @@ def folded_type(op: Op, x: np.ndarray, attrs: Any) -> Any:
     """An array (or several) like ``x`` folded: the dtype comes of trying a single element."""
     if not x.size:
         return NotImplemented
-    y = local.state.run(op.compute, [np.ones([1] * x.ndim, x.dtype)], attrs)
+    kind = folded_kind(op, x.ndim, x.dtype, tuple(attrs.items()))
     dims = op.folded(attrs, x.shape)
     shape = [1 if i in dims else n for i, n in enumerate(x.shape)]
     if not attrs["keepdim"]:
         shape = [n for i, n in enumerate(x.shape) if i not in dims]
+    if isinstance(kind, tuple):
+        return tuple([np.empty(shape, part) for part in kind])
+    return np.empty(shape, kind)
+
+
+@functools.lru_cache(4096)
+def folded_kind(op: Op, rank: int, kind: np.dtype, attrs: tuple[tuple[str, Any], ...]) -> Any:
+    """The dtype of a fold, or of each of its results."""
+    y = local.state.run(op.compute, [np.ones([1] * rank, kind)], dict(attrs))
     if isinstance(y, tuple):
-        return tuple([np.empty(shape, np.asarray(part).dtype) for part in y])
-    return np.empty(shape, np.asarray(y).dtype)
+        return tuple([np.asarray(part).dtype for part in y])
+    return np.asarray(y).dtype
 
 
 def fold_attributes(x: Tensor, dim: Dims, keepdim: bool) -> dict[str, Any]:

@@ -50,6 +50,12 @@ class Standardize(Op):
         return (by_x, *(by_parameters or (None, None)))
 
 
+def is_same_over(weight: Tensor, x: Tensor, dims: Sequence[int]) -> bool:
+    """Whether a weight, broadcast to ``x``, is one number for all elements along ``dims``."""
+    shape = (1,) * (x.ndim - weight.ndim) + tuple(weight.shape)
+    return all([shape[d] == 1 for d in dims])
+
+
 class StandardizeBackward(Op):
     """The gradients of :class:`Standardize`, by ``x`` alone if there is no weight."""
 
@@ -71,6 +77,12 @@ class StandardizeBackward(Op):
         mean, variance = moments(u, dims, center)
         r = (variance + eps).rsqrt()
         z = (u - mean if center else u) * r
+        if weight is not None and is_same_over(weight, x, dims):
+            by_weight, by_bias = [t.sum(dims, keepdim=True) for t in (g * z, g)]
+            n = math.prod([x.shape[d] for d in dims])
+            rest = g - z * (by_weight / n)
+            y = (r * weight) * (rest - by_bias / n if center else rest)
+            return (y.to(x.dtype), *[s.sum_to_size(weight.shape) for s in (by_weight, by_bias)])
         h = g if weight is None else g * weight
         rest = h - z * (h * z).mean(dims, keepdim=True)
         y = r * (rest - h.mean(dims, keepdim=True) if center else rest)

@@ -246,7 +246,11 @@ class CompiledModule(Module):
         super().__init__()
         self._modules["_orig_mod"] = module
         self.__dict__["_compiled"] = Compiled(module, fullgraph)
-        self.__dict__["training"] = module.training
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        """Whether the module inside is in training mode."""
+        return self._orig_mod.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)
@@ -271,7 +275,6 @@ class CompiledModule(Module):
 
     def train(self, mode: bool = True) -> CompiledModule:
         self._orig_mod.train(mode)
-        self.__dict__["training"] = mode
         return self
 
 

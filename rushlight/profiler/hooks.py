@@ -173,10 +173,13 @@ def watch_rule(rule: Watch, plan: Plan, source: Source | None) -> Watch:
 def of_rule(
     event: Event, rule: Watch, plan: Plan, given: tuple[Any, ...], attrs: dict[str, Any]
 ) -> None:
-    """Notes what a rule on bare arrays has read; operands that it does not read have shapes."""
+    """Notes what a rule on bare arrays has read; operands that it does not read have shapes.
+
+    An operand may also be a number of Python's.
+    """
     event.op, event.rule = plan.op, rule
     g, y, *operands = given
-    event.attrs, event.shapes = attrs, [None if x is None else x.shape for x in operands]
+    event.attrs, event.shapes = attrs, [None if x is None else np.shape(x) for x in operands]
     read = [g, y, *[operands[i] for i in plan.kept]]
     event.operands = tuple([described(x) for x in read if isinstance(x, np.ndarray)])
 

@@ -80,7 +80,10 @@ def cost_of(event: Event) -> Cost | None:
         return None
     if event.rule is not None:
         kind = results[0].dtype
-        given = [s and Array(s, kind, kind.itemsize * math.prod(s)) for s in event.shapes]
+        shapes = event.shapes
+        given = [
+            None if s is None else Array(s, kind, kind.itemsize * math.prod(s)) for s in shapes
+        ]
         flops = rule_flops(op, event.rule, operands[0], given, event.attrs)
     else:
         flops = op_flops(op, event.attrs, results[0], event.operands) if operands else 0

@@ -45,14 +45,14 @@ def body(explanation: Explanation) -> Iterator[str]:
         yield f'<pre class="words">{escape(explanation.refused)}</pre>'
         return
     yield from cards(explanation)
+    yield "<h2>Your lines</h2>"
+    yield from by_line(explanation)
     yield "<h2>Steps</h2>"
-    yield f'<div class="wide">{table(explanation, "steps sorted")}</div>'
+    yield f'<div class="wide long">{table(explanation, "steps sorted")}</div>'
     yield '<p id="hint" class="faint">Choose a step, here or in the graph, to see its loops.</p>'
     yield '<div id="details">'
     yield from details(explanation)
     yield "</div>"
-    yield "<h2>Your lines</h2>"
-    yield from by_line(explanation)
     yield "<h2>Graph</h2>"
     yield '<input type="checkbox" id="fit" checked> <label for="fit">fit to the page</label>'
     for label, program in explanation.programs.items():

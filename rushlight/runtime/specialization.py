@@ -302,7 +302,8 @@ def changed_state(change: Change, guards: Guards) -> TraceError:
     line = line_of_change(guards.codes, [change.key, *reversed(names_of(change.watch.path))])
     return TraceError(
         f"the function changes Python state ({change}){f' at {line}' if line else ''}, which a "
-        "graph cannot do: return the new value, or keep it in a tensor that is written in place"
+        "graph cannot do: change it outside (the numbers of an optimizer are read at each call), "
+        "return the new value, or keep it in a tensor that is written in place"
     )
 
 

@@ -14,6 +14,8 @@ function choose(origins, id) {
   for (const section of document.querySelectorAll("#details section"))
     section.hidden = !wanted.includes(section.dataset.step);
   document.getElementById("hint").hidden = wanted.length > 0;
+  const shown = document.querySelector("#details section:not([hidden])");
+  if (id && shown) shown.scrollIntoView({block: "nearest"});
 }
 
 function show(frame) {

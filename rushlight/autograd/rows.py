@@ -43,10 +43,12 @@ class Collection:
             rows = self.rows[key] = Rows(rule, operands, attrs, partner, leaf._array.size)
         elif rows.attrs != attrs:
             return False
-        if rows.add(g, operands[partner]):
-            return True
-        self.settle(leaf, rows)
-        return rows.add(g, operands[partner])
+        if not rows.suits(g, operands[partner]):
+            return False
+        if not rows.add(g, operands[partner]):
+            self.settle(leaf, rows)
+            rows.add(g, operands[partner])
+        return True
 
     def settle(self, leaf: Any, rows: Rows) -> None:
         """Adds the gradient of rows to that of their leaf."""
@@ -78,17 +80,20 @@ class Rows:
         self.count = self.most = 0
         self.g = self.x = np.empty(0)
 
-    def add(self, g: np.ndarray, x: np.ndarray) -> bool:
-        """Copies the rows of a use, if there is room."""
-        count = g.size // g.shape[-1] if g.size else 0
-        if not self.most:
-            if not count or FEW * (g.size + x.size) > self.size:
-                return False
+    def suits(self, g: np.ndarray, x: np.ndarray) -> bool:
+        """Whether the rows of a use fit into the memory, were it empty; the first makes it."""
+        count = rows_of(g)
+        if count and not self.most and FEW * (g.size + x.size) <= self.size:
             self.most = self.size * count // (g.size + x.size)
             self.g = np.empty((self.most, g.shape[-1]), g.dtype)
             self.x = np.empty((self.most, x.size // count), x.dtype)
+        return 0 < count <= self.most
+
+    def add(self, g: np.ndarray, x: np.ndarray) -> bool:
+        """Copies the rows of a use, if there is room."""
+        count = rows_of(g)
         begin, end = self.count, self.count + count
-        if end > self.most or not count:
+        if end > self.most:
             return False
         self.g[begin:end] = g.reshape(count, -1)
         self.x[begin:end] = x.reshape(count, -1)
@@ -101,3 +106,8 @@ class Rows:
         operands = [*self.operands]
         operands[self.partner] = self.x[:count]
         return self.rule(self.g[:count], None, *operands, **self.attrs)
+
+
+def rows_of(g: np.ndarray) -> int:
+    """How many rows a gradient has."""
+    return g.size // g.shape[-1] if g.size else 0

@@ -23,6 +23,7 @@ from rushlight.graph.ir import (
     copy,
     walk,
 )
+from rushlight.ops.views import View
 from rushlight.passes.clusters import LIGHT_WORK, is_leaf, is_library, weight
 
 ENDLESS = 1 << 60
@@ -93,7 +94,9 @@ def minimal_cut(wanted: Iterable[Node], changed: set[Node]) -> list[Node]:
         node = stack.pop()
         several = isinstance(node.type, tuple)
         free = node.op is INPUT or (node.op is CAPTURED and node not in changed)
-        flow.edge((node, 0), (node, 1), ENDLESS if several else 0 if free else node.type.nbytes)
+        view = isinstance(node.op, View) and node.op.stays  # it has no memory to be kept
+        size = ENDLESS if several or view else 0 if free else node.type.nbytes
+        flow.edge((node, 0), (node, 1), size)
         below = [n for n in node.inputs if n is not None and n.op is not CONSTANT]
         if is_leaf(node) or not (node.op is ITEM or (not several and is_cheap(node))):
             flow.edge("begin", (node, 0), ENDLESS)

@@ -282,14 +282,13 @@ class Binding:
         """Addresses and arrays that are the same at every call; and pairs for the others."""
         addresses = {len(self.program.slots): self.error.ctypes.data}
         for i, slot in enumerate(self.program.slots):
-            if slot.where == "arena":
-                addresses[i] = self.memory.address + slot.place
+            if slot.where in ("arena", "kept"):
+                memory = self.memory if self.keeper is None else self.keeper.memory
+                memory = memory if slot.where == "kept" else self.memory
+                addresses[i] = memory.address + slot.place
                 if i in self.used:
-                    raw = self.memory.bytes[slot.place : slot.place + slot.nbytes]
+                    raw = memory.bytes[slot.place : slot.place + slot.nbytes]
                     self.put(i, raw.view(slot.dtype).reshape(slot.shape))
-            elif slot.where == "kept":
-                assert self.keeper is not None
-                addresses[i] = self.keeper.memory.address + slot.place
             elif slot.where == "constant":
                 self.put(i, self.program.constants[slot.place])
                 addresses[i] = self.arrays[i].ctypes.data

@@ -140,13 +140,13 @@ def _differentiable(value: Any) -> bool:
 def _leaves_of(results: Iterable[Any]) -> list[Tensor]:
     """The leaf tensors that results were computed from: a module's parameters."""
     nodes = [result.grad_fn for result in results if _differentiable(result)]
-    seen, leaves = set(), []
+    seen, leaves = set(), {}  # a leaf has a node of its own at each of its uses
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         if isinstance(node, AccumulateGrad):
-            leaves.append(node.variable)
+            leaves[id(node.variable)] = node.variable
         nodes += [following for following, _ in node.next_functions]
-    return leaves
+    return list(leaves.values())

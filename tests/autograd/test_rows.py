@@ -49,6 +49,19 @@ def test_many_uses_have_the_gradient_of_each(name: str, rows: int) -> None:
     np.testing.assert_allclose(w.grad.numpy(), sum(each).numpy(), 1e-12, 1e-12)
 
 
+@pytest.mark.parametrize("name", ["linear", "mm", "addmm", "embedding"])
+@pytest.mark.parametrize("seed", range(6))
+def test_uses_of_few_many_and_no_rows_add_up(name: str, seed: int) -> None:
+    rl.manual_seed(seed)
+    function = FUNCTIONS[name]
+    w = rl.randn(24, 20, dtype=rl.float64, requires_grad=True)
+    counts = np.random.default_rng(seed).choice([0, 1, 1, 1, 2, 7, 100], 12)
+    inputs = [rl.randn(int(n), 20, dtype=rl.float64) for n in counts]
+    sum([function(x, w).tanh().sum() for x in inputs]).backward()
+    each = [rl.autograd.grad(function(x, w).tanh().sum(), w)[0] for x in inputs]
+    np.testing.assert_allclose(w.grad.numpy(), sum(each).numpy(), 1e-12, 1e-12)
+
+
 def test_rows_do_not_change_with_what_they_were_copied_from() -> None:
     w = rl.ones(30, 20, requires_grad=True)
     steps = [rl.ones(1, 20, requires_grad=True) for _ in range(5)]
@@ -96,6 +109,7 @@ def test_hooks_see_the_whole_gradient_once() -> None:
 def test_there_is_never_more_than_the_size_of_the_tensor() -> None:
     rows = Rows(lambda g, y, x: g.T @ x, [None], {}, 0, 600)
     g, x = np.ones((2, 30), np.float32), np.ones((2, 20), np.float32)
+    assert rows.suits(g, x)
     added = [rows.add(g, x) for _ in range(8)]
     assert added == [True] * 6 + [False] * 2
     assert rows.g.size + rows.x.size == 600

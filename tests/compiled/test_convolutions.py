@@ -138,3 +138,23 @@ def test_large_convolutions_of_half_types_do_not_depend_on_threads() -> None:
     finally:
         rl.set_num_threads(before)
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("image", "window", "options"),
+    [
+        ((2, 8, 5, 5), (3, 3), {"dilation": 2}),
+        ((2, 8, 5, 7), (3, 3), {"dilation": 2}),
+        ((2, 8, 7, 7), (7, 7), {}),
+        ((2, 8, 7, 1), (3, 1), {"stride": 2}),
+    ],
+)
+def test_windows_no_larger_than_the_image_are_not_kept_for_backward(image, window, options):
+    rl.manual_seed(0)
+    x = rl.randn(*image, dtype=rl.float64, requires_grad=True)
+    w = rl.randn(8, image[1], *window, dtype=rl.float64, requires_grad=True)
+    compiled = rl.compile(lambda x, w: F.conv2d(x, w, **options))
+    found = rl.autograd.grad(compiled(x, w).square().sum(), (x, w))
+    wanted = rl.autograd.grad(F.conv2d(x, w, **options).square().sum(), (x, w))
+    for f, g in zip(found, wanted, strict=True):
+        rl.testing.assert_close(f, g)

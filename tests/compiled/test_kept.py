@@ -346,3 +346,14 @@ def test_weights_in_another_order_are_not_copied_in_vain(pair: Pair) -> None:
     weight = pair.net[0].weight._array
     places = [i for i, array in enumerate(pair.binding.ready) if array is weight]
     assert places, "a copy was made that nobody reads"
+
+
+@pytest.mark.parametrize("prepare", [rl.linalg.inv, lambda w: w.sort(1)[0]], ids=["inv", "sort"])
+def test_library_calls_read_what_is_kept(prepare):
+    rl.manual_seed(0)
+    w = rl.randn(300, 300) + 20 * rl.eye(300)
+    compiled = rl.compile(lambda x: x @ prepare(w * 2))
+    with rl.no_grad():
+        for _ in range(3):
+            x = rl.randn(2, 300)
+            rl.testing.assert_close(compiled(x), x @ prepare(w * 2), rtol=1e-4, atol=1e-4)

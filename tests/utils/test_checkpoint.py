@@ -109,3 +109,12 @@ def test_there_are_no_states_of_accelerators() -> None:
     set_device_states(*get_device_states())
     with pytest.raises(RuntimeError, match="no accelerators"):
         set_device_states([0], [rl.get_rng_state()])
+
+
+def test_a_parameter_of_several_uses_has_one_gradient():
+    w = rl.tensor(3.0, requires_grad=True)
+    x = rl.tensor(1.0, requires_grad=True)
+    for reentrant in (False, True):
+        w.grad = None
+        checkpoint(lambda x: (x * w) * w, x, use_reentrant=reentrant).backward()
+        assert w.grad.item() == 6.0

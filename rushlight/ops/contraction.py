@@ -511,11 +511,9 @@ def vector_matmul(a: Tensor, b: Tensor, n: int, m: int) -> Tensor:
 
 
 def matmul_operator(a: Tensor, b: Any) -> Any:
-    try:
-        matrices = a._array.ndim == 2 == b._array.ndim
-    except AttributeError:
+    if not isinstance(b, Tensor):
         return NotImplemented
-    return mm(a, b) if matrices else matmul(a, b)
+    return mm(a, b) if a._array.ndim == 2 == b._array.ndim else matmul(a, b)
 
 
 def matmul_reflected(b: Tensor, a: Any) -> Any:

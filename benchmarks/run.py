@@ -8,6 +8,7 @@ python -m benchmarks.run --quick            # whether all of it runs: tiny input
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Iterable, Sized
 from pathlib import Path
@@ -62,10 +63,16 @@ def bars(results: dict[str, Times]) -> list[picture.Bar]:
 def calls(
     names: list[str], rounds: int, given: argparse.Namespace, budget: Budget
 ) -> tuple[dict, dict]:
-    """The times of workloads, and the versions of the frameworks that ran them."""
+    """The times of workloads, and the versions of the frameworks that ran them.
+
+    An interrupt ends the race; what was measured until then counts.
+    """
     racers = given.contenders.split(",") if given.contenders else None
+    results = {}
     with workers(given.threads, racers) as racing:
-        results = {name: race(racing, name, rounds, given.quick, budget) for name in names}
+        with contextlib.suppress(KeyboardInterrupt):
+            for name in names:
+                results[name] = race(racing, name, rounds, given.quick, budget)
         return results, versions(racing)
 
 

@@ -265,6 +265,23 @@ def edge(t: Tensor) -> Any:
     return t._view_node
 
 
+def leaves_below(*edges: Any) -> tuple[list[Tensor], bool]:
+    """The leaves that gradients go to from edges, and whether a backward has used up a part."""
+    found: dict[int, Tensor] = {}
+    seen: set[Any] = set()
+    used_up = False
+    stack = [*edges]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Tensor):
+            found[id(e)] = e
+        elif isinstance(e, Node) and e not in seen:
+            seen.add(e)
+            used_up = used_up or e.saved is FREED
+            stack.extend(e.edges)
+    return list(found.values()), used_up
+
+
 def refresh(view: Tensor) -> None:
     """Rebuilds the history of a view whose base, or another view of it, was written to."""
     base = base_of(view)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rushlight.autograd.backward import grad
 from rushlight.autograd.tape import Node as TapeNode
-from rushlight.autograd.tape import edge
+from rushlight.autograd.tape import edge, leaves_below
 from rushlight.generator import Generator
 from rushlight.graph.ir import CAPTURED, INPUT, Node, type_of, walk
 from rushlight.graph.streams import STATE
@@ -176,7 +176,7 @@ class Part:
         self.records_writes = self.inner.records_writes
         known = {*map(id, self.leaves), *self.inner.outsiders}
         self.below = [
-            [leaf for leaf in reachable(edge(t)) if id(leaf) in known] for t in self.results
+            [leaf for leaf in leaves_below(edge(t))[0] if id(leaf) in known] for t in self.results
         ]
 
     def refuse_recorded_writes(self) -> None:
@@ -247,18 +247,3 @@ class Part:
     def owner(self, what: Symbol) -> Tensor:
         """A tensor over a symbol of outside."""
         return self.inner.owners[self.inner.known[what]]
-
-
-def reachable(start: Any) -> list[Tensor]:
-    """The leaves below an edge of the tape."""
-    found: dict[int, Tensor] = {}
-    seen: set[Any] = set()
-    stack = [start]
-    while stack:
-        e = stack.pop()
-        if isinstance(e, Tensor):
-            found[id(e)] = e
-        elif isinstance(e, TapeNode) and e not in seen:
-            seen.add(e)
-            stack.extend(e.edges)
-    return list(found.values())

@@ -281,10 +281,12 @@ class Binding:
     def fix(self) -> None:
         """Addresses and arrays that are the same at every call; and pairs for the others."""
         addresses = {len(self.program.slots): self.error.ctypes.data}
+        memories = {"arena": self.memory}
+        if self.keeper is not None:
+            memories["kept"] = self.keeper.memory
         for i, slot in enumerate(self.program.slots):
-            if slot.where in ("arena", "kept"):
-                memory = self.memory if self.keeper is None else self.keeper.memory
-                memory = memory if slot.where == "kept" else self.memory
+            memory = memories.get(slot.where)
+            if memory is not None:
                 addresses[i] = memory.address + slot.place
                 if i in self.used:
                     raw = memory.bytes[slot.place : slot.place + slot.nbytes]

@@ -20,7 +20,7 @@ import numpy as np
 
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import FREED, Node, counter, edge
+from rushlight.autograd.tape import counter, edge, leaves_below
 from rushlight.graph import ir
 from rushlight.graph.arguments import Arguments, containers, replaced
 from rushlight.graph.draws import Draws
@@ -231,9 +231,9 @@ class Traced:
     def differentiate(self) -> None:
         """Adds the gradients of the result for tangents that a later backward brings."""
         trace = self.trace
-        below = {i: reachable(edge(t)) for i, t in enumerate(self.results) if edge(t) is not None}
-        roots = [i for i, leaves in below.items() if leaves is not None]
-        found = list({id(t): t for i in roots for t in below[i] or ()}.values())
+        edges = {i: e for i, t in enumerate(self.results) if (e := edge(t)) is not None}
+        roots = [i for i, e in edges.items() if not leaves_below(e)[1]]
+        found, _ = leaves_below(*[edges[i] for i in roots])
         if not roots or not found:
             return
         self.check_leaves(found)
@@ -305,23 +305,6 @@ def changed_state(change: Change, guards: Guards) -> TraceError:
         "graph cannot do: change it outside (the numbers of an optimizer are read at each call), "
         "return the new value, or keep it in a tensor that is written in place"
     )
-
-
-def reachable(start: Any) -> list[Tensor] | None:
-    """The leaves below an edge; None if a part of the graph was used up by a backward."""
-    found: dict[int, Tensor] = {}
-    seen: set[Any] = set()
-    stack = [start]
-    while stack:
-        e = stack.pop()
-        if isinstance(e, Tensor):
-            found[id(e)] = e
-        elif isinstance(e, Node) and e not in seen:
-            if e.saved is FREED:
-                return None
-            seen.add(e)
-            stack.extend(e.edges)
-    return list(found.values())
 
 
 class Specialization:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.amp import autocast, get_autocast_dtype, is_autocast_enabled
 from rushlight.autograd import Function, enable_grad, grad, is_grad_enabled
-from rushlight.autograd.tape import AccumulateGrad
+from rushlight.autograd.tape import edge, leaves_below
 from rushlight.nn import Module, Sequential
 from rushlight.random import fork_rng, get_rng_state, set_rng_state
 from rushlight.tensor import Tensor
@@ -62,7 +62,8 @@ def checkpoint(
     detached = [tensor.detach().requires_grad_() for tensor in inputs]
     results, shape = tree_flatten(call(detached))
     own = {id(tensor) for tensor in detached}
-    parameters = [leaf for leaf in _leaves_of(results) if id(leaf) not in own]
+    edges = [edge(result) for result in results if _differentiable(result)]
+    parameters = [leaf for leaf in leaves_below(*edges)[0] if id(leaf) not in own]
     followed = [place for place, result in enumerate(results) if _differentiable(result)]
     if not followed:
         return shape.unflatten(results)
@@ -135,18 +136,3 @@ def _chosen(function: Callable[..., Any], places: Sequence[int], inputs: Sequenc
 
 def _differentiable(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
-
-
-def _leaves_of(results: Iterable[Any]) -> list[Tensor]:
-    """The leaf tensors that results were computed from: a module's parameters."""
-    nodes = [result.grad_fn for result in results if _differentiable(result)]
-    seen, leaves = set(), {}  # a leaf has a node of its own at each of its uses
-    while nodes:
-        node = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, AccumulateGrad):
-            leaves[id(node.variable)] = node.variable
-        nodes += [following for following, _ in node.next_functions]
-    return list(leaves.values())

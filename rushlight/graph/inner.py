@@ -33,7 +33,7 @@ class Inner(Trace):
         self.outer, self.begun = outer, True
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
         self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
-        self.hooked, self.hooks = outer.hooked, outer.hooks
+        self.hooked, self.hooks, self.whole = outer.hooked, outer.hooks, outer.whole
         self.known: dict[Symbol, Symbol] = {}  # symbols of outside, and what stands for them here
         self.closed: dict[Symbol, Node] = {}  # those of outside that are no views, as captured
         self.owners: dict[Symbol, Tensor] = {}  # tensors over the symbols here

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,7 @@ class Trace:
         self.effects = Effects()
         self.refusal: TraceError | None = None  # what the graph cannot hold
         self.guards: list[Guards] = []  # of hooks
+        self.whole: Collection[Op] = ()  # ops that are not taken apart
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Runs ``function`` with its ops handed to this trace; then restores what it changed."""
@@ -113,7 +114,7 @@ class Trace:
                 "values, so a graph cannot hold it. Use a mask of fixed size (rl.where, "
                 "multiplication), or call it outside the compiled function."
             )
-        if op.decompose is not None:
+        if op.decompose is not None and op not in self.whole:
             parts = self.decomposed(op, operands, attrs)
             if parts is not NotImplemented:
                 return parts

@@ -1,0 +1,21 @@
+"""ONNX files: models written for other runtimes, and read from them (extra ``onnx``)."""
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "ONNXProgram": "export",
+    "OnnxExporterError": "export",
+    "OperatorExportTypes": "options",
+    "TrainingMode": "options",
+    "export": "export",
+    "is_in_onnx_export": "options",
+    "load": "load",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -16,7 +16,8 @@ from rushlight.tensor import Tensor
 def stacked(
     layer: Any,
     x: Tensor,
-    sizes: tuple[int, ...],
+    steps: int,
+    sizes: tuple[int, ...] | None,
     hx: Sequence[Tensor],
     params: Sequence[Tensor],
     has_biases: bool,
@@ -25,15 +26,18 @@ def stacked(
     train: bool,
     bidirectional: bool,
 ) -> tuple[Tensor, ...]:
-    """Layer upon layer, each in one or two directions: the outputs and the last states."""
-    if not sizes:
+    """Layer upon layer, each in one or two directions: the outputs and the last states.
+
+    ``sizes`` says how many sequences take part in each of the steps; None, that all do.
+    """
+    if not steps:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     directions = 2 if bidirectional else 1
     groups = grouped(layer, params, has_biases, num_layers * directions)
     for k, state in enumerate(hx):
         if state.ndim != 3 or len(state) != len(groups):
             raise RuntimeError(
-                f"Expected hidden[{k}] of shape ({len(groups)}, {sizes[0]}, hidden size), got "
+                f"Expected hidden[{k}] of shape ({len(groups)}, batch size, hidden size), got "
                 f"{list(state.shape)}"
             )
     first = list(zip(*[state.unbind(0) for state in hx], strict=True))
@@ -42,7 +46,8 @@ def stacked(
         outputs = []
         for n in range(directions * k, directions * (k + 1)):
             reverse = n > directions * k
-            call = layer.check(x, first[n], groups[n], sizes=sizes, reverse=reverse)
+            attrs = {"steps": steps, "sizes": sizes, "reverse": reverse}
+            call = layer.check(x, first[n], groups[n], **attrs)
             y, *states = layer.apply(*call)[: 1 + layer.states]
             outputs.append(y)
             last.append(states)
@@ -84,9 +89,8 @@ def padded(
         raise RuntimeError(f"input must have 3 dimensions, got {input.ndim}")
     x = input.transpose(0, 1) if batch_first else input
     steps, batch, features = x.shape
-    rows, sizes = x.reshape(steps * batch, features), (batch,) * steps
     options = (params, has_biases, num_layers, dropout, train, bidirectional)
-    y, *states = stacked(layer, rows, sizes, hx, *options)
+    y, *states = stacked(layer, x.reshape(steps * batch, features), steps, None, hx, *options)
     y = y.reshape(steps, batch, y.shape[1])
     return (y.transpose(0, 1) if batch_first else y, *states)
 
@@ -97,7 +101,9 @@ def packed(
     """:func:`stacked` for sequences of any lengths, packed."""
     if data.ndim != 2:
         raise RuntimeError(f"input must have 2 dimensions, got {data.ndim}")
-    return stacked(layer, data, tuple(batch_sizes.tolist()), hx, *options)
+    sizes = tuple(batch_sizes.tolist())
+    even = bool(sizes) and sizes[0] == sizes[-1]
+    return stacked(layer, data, len(sizes), None if even else sizes, hx, *options)
 
 
 def run(layer: Any, name: str, input: Any, second: Any, *rest: Any) -> Any:
@@ -123,7 +129,7 @@ def one_step(
     x, states = need_tensor(name, input), states_of(layer, name, hx)
     if layer is LSTM:
         weights = (*weights, None)
-    call = layer.check(x, states, weights, sizes=(len(x),), reverse=False)
+    call = layer.check(x, states, weights, steps=1, sizes=None, reverse=False)
     return layer.apply(*call)[1 : 1 + layer.states]
 
 

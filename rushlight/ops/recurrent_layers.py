@@ -42,8 +42,9 @@ class Operands(NamedTuple):
 class RecurrentLayer(Fused, abstract=True):
     """One layer in one direction: from inputs (rows, features) and first states to all outputs.
 
-    ``sizes`` says how many rows each step has, one for each sequence that takes part in it. The
-    results are the outputs, the last states, all states before steps, and what the cell keeps.
+    ``sizes`` says how many rows each of the ``steps`` has, one for each sequence that takes part in
+    it, or is None if all have as many. The results are the outputs, the last states, all states
+    before steps, and what the cell keeps.
     """
 
     cell: Cell
@@ -76,12 +77,12 @@ class RecurrentLayer(Fused, abstract=True):
             raise RuntimeError(
                 f"input has inconsistent input_size: got {x.shape[1]} expected {w_ih.shape[1]}"
             )
-        sizes = [w_hh.shape[1], w_hh.shape[0] // 4]
-        for k, (state, size) in enumerate(zip(states, sizes, strict=False)):
-            if state.shape[0] != attrs["sizes"][0]:
+        batch = attrs["sizes"][0] if attrs["sizes"] else x.shape[0] // attrs["steps"]
+        widths = [w_hh.shape[1], w_hh.shape[0] // 4]
+        for k, (state, size) in enumerate(zip(states, widths, strict=False)):
+            if state.shape[0] != batch:
                 raise RuntimeError(
-                    f"Input batch size {attrs['sizes'][0]} doesn't match hidden{k} batch size "
-                    f"{state.shape[0]}"
+                    f"Input batch size {batch} doesn't match hidden{k} batch size {state.shape[0]}"
                 )
             if state.shape[1] != size:
                 raise RuntimeError(
@@ -94,11 +95,11 @@ class RecurrentLayer(Fused, abstract=True):
         if self.refusal and x._array.dtype.kind in "biu":
             raise RuntimeError(f"{self.refusal} {x.dtype.storage_name}")
 
-    def eager(self, *operands, sizes, reverse):
+    def eager(self, *operands, steps, sizes, reverse):
         given = self.bound([*map(single, operands)])
         z = kernels.products(given.x, given.w_ih, self.bias(given))
-        steps = kernels.spans(sizes, reverse)
-        found = kernels.forward(self.cell, z, given.states, self.weights(given), steps)
+        spans = kernels.spans(listed(sizes, steps, given), reverse)
+        found = kernels.forward(self.cell, z, given.states, self.weights(given), spans)
         results = (found.y, *found.last, *found.before, *found.kept)
         return self.rounded(results, operands[0].dtype)
 
@@ -111,10 +112,11 @@ class RecurrentLayer(Fused, abstract=True):
         shown = [array.astype(kind, copy=False) for array in results[:public]]
         return (*shown, *results[public:])
 
-    def gradient(self, wanted, g, y, *operands, sizes, reverse):
+    def gradient(self, wanted, g, y, *operands, steps, sizes, reverse):
         given, (dy, *last) = self.bound(operands), g
-        steps, read = kernels.spans(sizes, reverse), [y[k] for k in self.reads]
-        found = kernels.backward(self.cell, dy, last, read, self.weights(given), steps)
+        spans = kernels.spans(listed(sizes, steps, given), reverse)
+        read = [y[k] for k in self.reads]
+        found = kernels.backward(self.cell, dy, last, read, self.weights(given), spans)
         makers = self.makers(given, found.blocks, found.first, y[1 + self.states])
         makers["w_hr"] = lambda: found.y.T @ self.unprojected(y)
         return [makers[name]() for name in wanted]
@@ -137,12 +139,12 @@ class RecurrentLayer(Fused, abstract=True):
             "b_hh": lambda: outer.sum(0),
         }
 
-    def decompose(self, *operands, sizes, reverse):
+    def decompose(self, *operands, steps, sizes, reverse):
         """The product of all inputs, and a loop over time for sequences of one length."""
         if not scannable(sizes, operands):
             return NotImplemented
-        found = self.looped(*operands, steps=len(sizes), reverse=reverse, recording=True)
-        return self.results(found, sizes[0], reverse)
+        found = self.looped(*operands, steps=steps, reverse=reverse, recording=True)
+        return self.results(found, operands[1].shape[0], reverse)
 
     def looped(self, *operands: Any, steps: int, reverse: bool, recording: bool) -> Any:
         """All results of the loop over time, or the outputs and the last states alone."""
@@ -156,7 +158,7 @@ class RecurrentLayer(Fused, abstract=True):
         found = found if isinstance(found, tuple) else (found,)
         if recording:
             return found
-        rows, (first, *others) = len(given.states[0]), found[: self.states]
+        rows, (first, *others) = given.states[0].shape[0], found[: self.states]
         return (first, *[around(state, rows, reverse)[2] for state in others])
 
     def results(self, found: Sequence[Any], rows: int, reverse: bool) -> tuple[Any, ...]:
@@ -166,13 +168,13 @@ class RecurrentLayer(Fused, abstract=True):
         )
         return (after[0], *last, *before, *found[self.states :])
 
-    def unrolled_gradient(self, wanted, g, y, *operands, sizes, reverse):
+    def unrolled_gradient(self, wanted, g, y, *operands, steps, sizes, reverse):
         """The gradients, made with a loop over time."""
         if not scannable(sizes, operands):
             return NotImplemented
         given, read = self.bound(operands), [y[k] for k in self.reads]
-        options = {"steps": len(sizes), "reverse": reverse}
-        return self.looped_back(wanted, g, read, given, y[1 + self.states], **options)
+        before = y[1 + self.states]
+        return self.looped_back(wanted, g, read, given, before, steps=steps, reverse=reverse)
 
     def looped_back(
         self,
@@ -191,8 +193,8 @@ class RecurrentLayer(Fused, abstract=True):
     def compiled(self, operands, attrs, recording):
         if not self.worth_compiling(operands, attrs):
             return NotImplemented
-        steps, rows, reverse = len(attrs["sizes"]), attrs["sizes"][0], attrs["reverse"]
-        options = {"steps": steps, "reverse": reverse, "recording": recording}
+        rows, reverse = len(operands[1]._array), attrs["reverse"]
+        options = {"steps": attrs["steps"], "reverse": reverse, "recording": recording}
         tensors, restored = bare(operands)
 
         def function(*tensors: Tensor) -> Any:
@@ -213,7 +215,7 @@ class RecurrentLayer(Fused, abstract=True):
     def compiled_gradient(self, wanted, g, y, operands, attrs):
         if not self.worth_compiling(operands, attrs):
             return NotImplemented
-        options = {"steps": len(attrs["sizes"]), "reverse": attrs["reverse"]}
+        options = {"steps": attrs["steps"], "reverse": attrs["reverse"]}
         given, read = self.bound(operands), [y[k] for k in self.reads]
         weights = [given.x, given.w_ih, given.w_hh, y[1 + self.states]]
         tensors, restored = bare([*g, *read, *weights])
@@ -230,10 +232,10 @@ class RecurrentLayer(Fused, abstract=True):
 
     def worth_compiling(self, operands: Sequence[Any], attrs: dict[str, Any]) -> bool:
         """Whether a program does it, and does it sooner than NumPy."""
-        x, w_hh, sizes = operands[0]._array, operands[2 + self.states]._array, attrs["sizes"]
-        if len(x) * len(w_hh) < LARGE or len(sizes) == 1 or not compilable():
+        x, w_hh = operands[0]._array, operands[2 + self.states]._array
+        if len(x) * len(w_hh) < LARGE or attrs["steps"] == 1 or not compilable():
             return False
-        return scannable(sizes, operands, KINDS | dtypes.HALF)
+        return scannable(attrs["sizes"], operands, KINDS | dtypes.HALF)
 
     @functools.cached_property
     def programs(self) -> Programs:
@@ -248,23 +250,26 @@ class RecurrentLayer(Fused, abstract=True):
         (h, *others), _ = self.cell.forward(ops, *blocks, *given.states)
         return (h if given.w_hr is None else ops.linear(h, given.w_hr), *others)
 
-    def formula(self, x, *operands, sizes, reverse):
+    def formula(self, x, *operands, steps, sizes, reverse):
         states, weights = list(operands[: self.states]), operands[self.states :]
-        outputs: list[Any] = list(x.split(sizes))
-        steps = reversed(range(len(sizes))) if reverse else range(len(sizes))
-        for t in steps:
-            n = sizes[t]
+        rows = listed(sizes, steps, self.bound((x, *operands)))
+        outputs: list[Any] = list(x.split(rows))
+        for t in reversed(range(steps)) if reverse else range(steps):
+            n = rows[t]
             after = self.step(outputs[t], *[s[:n] for s in states], *weights)
             outputs[t] = after[0]
             states = [ops.cat((new, old[n:])) for new, old in zip(after, states, strict=True)]
         return (ops.cat(outputs), *states)
 
 
-def scannable(
-    sizes: Sequence[int], operands: Sequence[Tensor | None], kinds: Container[Any] = KINDS
-) -> bool:
+def listed(sizes: tuple[int, ...] | None, steps: int, given: Operands) -> tuple[int, ...]:
+    """How many rows each step has."""
+    return (given.states[0].shape[0],) * steps if sizes is None else sizes
+
+
+def scannable(sizes: Any, operands: Sequence[Tensor | None], kinds: Container[Any] = KINDS) -> bool:
     """Whether a loop of native code does it: sequences of one length, no projection."""
-    if sizes[0] != sizes[-1] or (len(operands) == 8 and operands[-1] is not None):
+    if sizes is not None or (len(operands) == 8 and operands[-1] is not None):
         return False
     given = [t._array for t in operands if t is not None]
     return all([array.size and array.dtype in kinds for array in given])
@@ -274,7 +279,7 @@ def kind_of(operands: Sequence[Tensor | None], result: Any, attrs: dict[str, Any
     """What a program is made for: the operands, what is wanted, and how."""
     shapes = [None if t is None else t._array.shape for t in operands]
     dtype = operands[0]._array.dtype  # type: ignore[union-attr]
-    return (dtype, *shapes, result, attrs["sizes"], attrs["reverse"])
+    return (dtype, *shapes, result, attrs["steps"], attrs["reverse"])
 
 
 def bare(tensors: Sequence[Tensor | None]) -> tuple[list[Tensor], Any]:

@@ -48,7 +48,7 @@ def formula(name: str, values: Values, steps: int, reverse: bool) -> tuple[Value
     identity = rl.eye(values["z"].shape[1], dtype=rl.float64)
     bias = leaves["b_hh"] if name == "gru" else None
     weights = [identity, leaves["w_hh"], None, bias, *[None] * (name == "lstm")]
-    attrs = {"sizes": (ROWS,) * steps, "reverse": reverse}
+    attrs = {"steps": steps, "sizes": None, "reverse": reverse}
     return leaves, list(layer.formula(leaves["z"], *states, *weights, **attrs))
 
 

@@ -104,6 +104,26 @@ def order_of(
     return order
 
 
+def format_of(*images: np.ndarray) -> memory_format:
+    """How images that are made of these lie: channels last, if those of one of them do."""
+    for array in images:
+        for format, order in _CHANNELS_LAST.items():
+            if array.ndim == len(order) and _lies(array, order):
+                return format
+    return contiguous_format
+
+
+def _lies(array: np.ndarray, order: tuple[int, ...]) -> bool:
+    """Whether the dimensions are in this order, from the slowest to the quickest, and no other."""
+    shape, strides, least = array.shape, array.strides, 1
+    for dim in reversed(order):
+        alone = dim == 0 and strides[1] == least  # single numbers are in any order
+        if alone or not shape[dim] or strides[dim] < least:
+            return False
+        least = strides[dim] * shape[dim]
+    return True
+
+
 def arranged(array: np.ndarray, order: tuple[int, ...] | None) -> np.ndarray:
     """``array``, made with its dimensions in ``order``, seen with them in their own order."""
     return array if order is None else array.transpose(np.argsort(order))

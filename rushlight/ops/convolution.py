@@ -12,7 +12,15 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels import convolution as kernels
 from rushlight.kernels.windows import Geometry, Sizes
-from rushlight.layouts import contiguous_format, shape_of, whole
+from rushlight.layouts import (
+    arranged,
+    contiguous_format,
+    format_of,
+    order_of,
+    permuted,
+    shape_of,
+    whole,
+)
 from rushlight.ops import channels_last
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.contraction import conjugated, rounded
@@ -40,17 +48,18 @@ class Convolve(Op):
 
     def infer(self, arrays, attrs):
         x, w, _ = arrays
-        return np.empty((x.shape[0], w.shape[0], *attrs["count"]), x.dtype)
+        return images((x.shape[0], w.shape[0], *attrs["count"]), x, w)
 
     def eager(self, x, w, bias, *, geometry, count):
-        return biased(partial(kernels.convolve, geometry=geometry, count=count), x, w, bias)
+        y = biased(partial(kernels.convolve, geometry=geometry, count=count), x, w, bias)
+        return laid(y, x, w)
 
     def decompose(self, x, w, bias, *, geometry, count):
         if x._array.dtype in dtypes.HALF:
             return in_float32(convolve, (x, w, bias), geometry, count)
         if not channels_last.fits(x, w):
             return NotImplemented
-        return alone(channels_last.convolution(x, w, geometry, count, bias))
+        return alone(channels_last.convolution(x, w, geometry, count, bias), x, w)
 
     def vjp_x(self, g, _y, _x, w, _bias, *, geometry, count):
         return convolve_transposed(g, conjugated(w), None, geometry, _x.shape[2:])
@@ -76,12 +85,11 @@ class ConvolveTransposed(Op):
     def infer(self, arrays, attrs):
         y, w, _ = arrays
         channels = w.shape[1] * attrs["geometry"].groups
-        return np.empty((y.shape[0], channels, *attrs["size"]), y.dtype)
+        return images((y.shape[0], channels, *attrs["size"]), y, w)
 
     def eager(self, y, w, bias, *, geometry, size):
-        return biased(
-            partial(kernels.convolve_transposed, geometry=geometry, size=size), y, w, bias
-        )
+        x = biased(partial(kernels.convolve_transposed, geometry=geometry, size=size), y, w, bias)
+        return laid(x, y, w)
 
     def decompose(self, y, w, bias, *, geometry, size):
         if y._array.dtype in dtypes.HALF:
@@ -89,7 +97,7 @@ class ConvolveTransposed(Op):
         if not channels_last.fits(y, w):
             return NotImplemented
         x = channels_last.convolution_transposed(y, w, geometry, size)
-        return x if x is NotImplemented else alone(with_bias(x, bias))
+        return x if x is NotImplemented else alone(with_bias(x, bias), y, w)
 
     def vjp_y(self, g, _x, _y, w, _bias, *, geometry, size):
         return convolve(g, conjugated(w), None, geometry, _y.shape[2:])
@@ -123,7 +131,8 @@ class ConvolveWeight(Op):
             return in_float32(convolve_weight, (x, y), geometry, kernel)
         if not channels_last.fits(x, y):
             return NotImplemented
-        return alone(channels_last.convolution_weight(x, y, geometry, kernel))
+        w = channels_last.convolution_weight(x, y, geometry, kernel)
+        return w.clone(memory_format=contiguous_format)
 
     def vjp_x(self, g, _w, _x, y, *, geometry, kernel):
         return convolve_transposed(conjugated(y), g, None, geometry, _x.shape[2:])
@@ -139,9 +148,21 @@ for _name in ("convolve", "convolve_transposed"):
     registry[_name].node.__name__ = "ConvolutionBackward0"  # PyTorch's name
 
 
-def alone(y: Tensor) -> Tensor:
+def images(shape: Sizes, *operands: ndarray) -> ndarray:
+    """Memory for images made of these operands: channels last, if those of one of them are."""
+    order = order_of(format_of(*operands), shape)
+    return arranged(np.empty(permuted(shape, order), operands[0].dtype), order)
+
+
+def laid(y: ndarray, *operands: ndarray) -> ndarray:
+    """Images as they lie in :func:`images`."""
+    order = order_of(format_of(*operands), y.shape)
+    return y if order is None else arranged(np.ascontiguousarray(y.transpose(order)), order)
+
+
+def alone(y: Tensor, *operands: Tensor) -> Tensor:
     """A result as dynamic mode lays it out; a graph, which holds no copies, drops this one."""
-    return y.clone(memory_format=contiguous_format)
+    return y.clone(memory_format=format_of(*[t._array for t in operands]))
 
 
 def in_float32(op: Callable[..., Tensor], operands: Sequence[Tensor | None], *attrs: Any) -> Tensor:

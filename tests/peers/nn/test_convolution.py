@@ -287,3 +287,38 @@ def test_the_node_is_called_as_there() -> None:
         x = lib.ones(1, 2, 4, 4, requires_grad=True)
         layers = (lib.nn.Conv2d(2, 3, 2), lib.nn.ConvTranspose2d(2, 3, 2))
         assert [layer(x).grad_fn.name() for layer in layers] == ["ConvolutionBackward0"] * 2
+
+
+@pytest.mark.parametrize("last", ["input", "weight", "both", "none"])
+@pytest.mark.parametrize(
+    ("input", "weight"),
+    [
+        ((2, 4, 5, 6), (3, 4, 3, 3)),
+        ((2, 1, 5, 6), (3, 1, 3, 3)),
+        ((1, 4, 5, 6), (1, 4, 3, 3)),
+        ((2, 4, 3, 3), (3, 4, 3, 3)),
+        ((2, 4, 5, 6), (4, 4, 1, 1)),
+        ((2, 1, 1, 1), (3, 1, 1, 1)),
+        ((1, 4, 1, 1), (3, 4, 1, 1)),
+        ((2, 3, 4, 5, 6), (2, 3, 2, 2, 2)),
+    ],
+    ids=str,
+)
+def test_images_lie_as_those_they_are_made_of(input: Any, weight: Any, last: str) -> None:
+    name = f"conv{len(input) - 2}d"
+    numbers = np.random.default_rng(0)
+    arrays = [numbers.standard_normal(shape, np.float32) for shape in (input, weight)]
+
+    def operands(lib: Any) -> list[Any]:
+        form = lib.channels_last if len(input) == 4 else lib.channels_last_3d
+        chosen = {"input": [0], "weight": [1], "both": [0, 1], "none": []}[last]
+        forms = [form if n in chosen else lib.contiguous_format for n in range(2)]
+        pairs = zip(arrays, forms, strict=True)
+        return [lib.empty(a.shape, memory_format=f).copy_(lib.from_numpy(a)) for a, f in pairs]
+
+    wanted = getattr(torch.nn.functional, name)(*operands(torch))
+    call = getattr(F, name)
+    large = [d for d, n in enumerate(wanted.shape) if n > 1]
+    for found in (call(*operands(rl)), rl.compile(call, fullgraph=True)(*operands(rl))):
+        assert [found.stride(d) for d in large] == [wanted.stride(d) for d in large]
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)

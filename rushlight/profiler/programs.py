@@ -9,9 +9,9 @@ from typing import Any
 
 from rushlight.profiler.events import Recorder
 from rushlight.runtime.driver import driver
-from rushlight.runtime.executable import Binding, Executable, Library
+from rushlight.runtime.executable import Binding, Executable
 from rushlight.runtime.explain import Reader, Step
-from rushlight.runtime.measure import clock, has_loops, seconds, whole_seconds
+from rushlight.runtime.measure import clock, seconds
 from rushlight.runtime.program import CallStep, CopyStep, RowStep
 from rushlight.runtime.threads import pool
 
@@ -43,29 +43,22 @@ def watch_program(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def timed(binding: Binding, arrays: Any) -> Iterator[tuple[int, float, float]]:
-    """Runs a program: the number of each step, when it began, and how long it took."""
+    """Runs a program: the number of each step, when it began, and how long it took.
+
+    A step of a loop is shown once, as long as all of its runs together.
+    """
     driver().place(arrays, binding.pairs.ctypes.data, len(binding.pairs))
-    number, threads = binding.program.early * binding.skipped, pool()
+    threads = pool()
     threads.begin()
     try:
-        if has_loops(binding.program):
-            begin = time.perf_counter()
-            for number, t in enumerate(whole_seconds(binding, arrays)):
-                yield number, begin + number * t, t
-            return
-        for part in binding.parts[binding.skipped :]:
-            begin = time.perf_counter()
-            try:
-                spent = seconds(binding, part, arrays)
-            except Exception as error:
-                if isinstance(part, Library):
-                    binding.locate(error, part.step)
-                raise
-            for t in spent:
-                yield number, begin, t
-                number, begin = number + 1, begin + t
+        begin = time.perf_counter()
+        spent = seconds(binding, arrays)
     finally:
         threads.end()
+    first = binding.program.early * binding.skipped
+    for number, t in enumerate(spent[first:], first):
+        yield number, begin, t
+        begin += t
 
 
 @functools.lru_cache(maxsize=64)

@@ -27,7 +27,7 @@ from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
 from rushlight.runtime.arena import ALIGNMENT, Block
 from rushlight.runtime.arena import plan as plan_memory
-from rushlight.runtime.control import Inlined
+from rushlight.runtime.control import Inlined, still_inside
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 from rushlight.runtime.parts import Parts
@@ -387,7 +387,7 @@ class Assembly:
         return slots
 
     def build_inside(self, graph: Graph, plan: Plan) -> Program:
-        return build(graph, plan, self.machine)
+        return build(graph, plan, self.machine, still=still_inside(graph))
 
     def inline(self, node: Node, origin: int) -> None:
         """The steps of branches and loops."""

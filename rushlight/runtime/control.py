@@ -2,14 +2,15 @@
 
 Each graph inside becomes a program of its own, whose steps are put among those of the program
 around it: what it is given and what it makes are slots there, its arena is a piece of that one.
-What a loop carries lies in one place and is overwritten by each step. So a loop is native code from
-its beginning to its end, unless it holds a library call.
+What a loop carries lies in one place and is overwritten by each step. What would be the same at
+each step, such as packed weights, is made once, before the loop. So a loop is native code from its
+beginning to its end, unless it holds a library call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from rushlight.graph.control import Control
 from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.passes.borders import copy_borders
 from rushlight.passes.dead import drop_dead
+from rushlight.passes.early import early_first, still_leaves, still_nodes
 from rushlight.passes.order import Plan, plan
 from rushlight.runtime.program import (
     CallStep,
@@ -35,17 +37,17 @@ NUMBER = TensorType((1,), dtypes.int64)
 
 
 def pieces(node: Node) -> list[Graph]:
-    """The graphs inside a node as they are run: all they are given are inputs, which they write to.
+    """The graphs inside a node as they are run: they write to what they are given.
 
     A branch writes to the states of generators alone, the body of a loop to all that it carries.
+    What is captured is the same at each step of a loop; a branch has inputs alone.
     """
     attrs, op = node.attrs, node.op.name
     if op == "cond":
         states = {j - 1: i for i, j in attrs["states"]}
-        return [
-            piece(graph, [k for k in range(len(graph.outputs)) if k not in states.values()], states)
-            for graph in attrs["branches"]
-        ]
+        kept = [k for k in range(len(attrs["branches"][0].outputs)) if k not in states.values()]
+        given = [Graph((*g.inputs, *g.captured), (), g.outputs) for g in attrs["branches"]]
+        return [piece(graph, kept, states) for graph in given]
     body = attrs["body"]
     if op == "scan":
         carried = attrs["carried"]
@@ -64,10 +66,21 @@ def pieces(node: Node) -> list[Graph]:
 
 def piece(graph: Graph, outputs: Sequence[int], writes: Mapping[int, int]) -> Graph:
     """A graph with these of its outputs; others are written to inputs, both by number."""
-    leaves = (*graph.inputs, *graph.captured)
-    written = [(leaves[i], graph.outputs[k]) for i, k in writes.items()]
-    whole = Graph(leaves, (), tuple([graph.outputs[k] for k in outputs]), tuple(written))
+    written = [(graph.inputs[i], graph.outputs[k]) for i, k in writes.items()]
+    results = tuple([graph.outputs[k] for k in outputs])
+    whole = Graph(graph.inputs, graph.captured, results, tuple(written))
     return copy_borders(drop_dead(whole))
+
+
+def plan_inside(graph: Graph) -> Plan:
+    """The plan of a piece: what is made of captured values alone comes first."""
+    leaves = still_leaves(graph, still_inside(graph))
+    return early_first(graph, plan(graph, still_nodes(graph, leaves)), leaves)
+
+
+def still_inside(graph: Graph) -> range:
+    """The numbers of the captured values of a piece that stay the same: all of them."""
+    return range(len(graph.captured))
 
 
 def found_inside(graph: Graph, steps: Plan, path: Sequence[tuple[int, int]]) -> tuple[Graph, Plan]:
@@ -75,7 +88,7 @@ def found_inside(graph: Graph, steps: Plan, path: Sequence[tuple[int, int]]) -> 
     for origin, number in path:
         (node,) = steps.steps[origin].nodes
         graph = pieces(node)[number]
-        steps = plan(graph)
+        steps = plan_inside(graph)
     return graph, steps
 
 
@@ -85,12 +98,15 @@ class Inlined:
     def __init__(self, node: Node, build: Callable[[Graph, Plan], Program]) -> None:
         assert isinstance(node.op, Control)
         self.node, self.attrs = node, node.attrs
-        self.programs = [build(graph, plan(graph)) for graph in pieces(node)]
+        self.programs = [build(graph, plan_inside(graph)) for graph in pieces(node)]
         self.states = dict(node.attrs["states"])  # operands by results
 
     def spaces(self, results: Sequence[Node | None]) -> Iterator[tuple[str, TensorType]]:
         """The memory that it needs beside operands and results, by names."""
         yield "arena", TensorType((max([p.arena for p in self.programs] + [1]),), dtypes.uint8)
+        for number, inner in enumerate(self.programs):
+            if inner.kept:
+                yield f"kept {number}", TensorType((inner.kept,), dtypes.uint8)
         for i, (kind, result) in enumerate(zip(self.node.type, results, strict=True)):
             if result is None and i not in self.states:
                 yield f"result {i}", kind
@@ -130,21 +146,23 @@ class Inlined:
         ends = []
         for number in range(len(self.programs) - 1):
             other = self.jump(selector, number)
-            self.insert(number, given, made)
+            self.insert(self.piece(number, given, made))
             ends.append(self.jump())
             self.land(other)
-        self.insert(len(self.programs) - 1, given, made)
+        self.insert(self.piece(len(self.programs) - 1, given, made))
         for end in ends:
             self.land(end)
 
     def repeat(self) -> None:
         """The steps of a loop with a condition."""
         carried = self.begin(self.results)
-        given = [*carried, *self.operands[len(carried) :]]
+        captured = self.operands[len(carried) :]
+        test = self.piece(0, carried, [self.slots["flag"]], captured)
+        body = self.piece(1, carried, [], captured)
         begin = len(self.steps)
-        self.insert(0, given, [self.slots["flag"]])
+        self.insert(test)
         end = self.jump(self.slots["flag"], 1)
-        self.insert(1, given, [])
+        self.insert(body)
         self.jump(to=begin)
         self.land(end)
 
@@ -153,14 +171,15 @@ class Inlined:
         count, length, reverse = [self.attrs[x] for x in ("carried", "length", "reverse")]
         inputs, counter = self.attrs["body"].inputs, self.slots["counter"]
         carried = self.begin(self.results[:count])
+        rows = [self.slots[f"x {i}"] for i in range(len(inputs) - count)]
+        ys = [self.slots[f"y {i}"] for i in range(len(self.results) - count)]
+        body = self.piece(0, [*carried, *rows], ys, self.operands[len(inputs) :])
         self.set(counter, length - 1 if reverse else 0)
         begin = len(self.steps)
-        rows = [self.slots[f"x {i}"] for i in range(len(inputs) - count)]
         for xs, row in zip(self.operands[count:], rows, strict=False):
             size = self.program.slots[row].nbytes
             self.steps.append(RowStep(xs, row, counter, size, 0, size))
-        ys = [self.slots[f"y {i}"] for i in range(len(self.results) - count)]
-        self.insert(0, [*carried, *rows, *self.operands[len(inputs) :]], ys)
+        self.insert(body)
         for y, stack in zip(ys, self.results[count:], strict=True):
             size = self.program.slots[y].nbytes
             self.steps.append(RowStep(y, stack, counter, 0, size, size))
@@ -175,14 +194,17 @@ class Inlined:
         sizes = [self.program.slots[slot].nbytes for slot in carried]
         stacks = [self.add(Slot("stack", 0, (size,), np.dtype(np.uint8))) for size in sizes]
         kept = list(zip(carried, stacks, sizes, strict=True))
+        test = self.piece(0, carried, [self.slots["flag"]], captured)
+        body = self.piece(1, carried, [], captured)
+        back = self.piece(2, [*carried, *self.results], [], captured)
         self.set(counter, 0)
         begin = len(self.steps)
-        self.insert(0, [*carried, *captured], [self.slots["flag"]])
+        self.insert(test)
         end = self.jump(self.slots["flag"], 1)
         for slot, stack, size in kept:
             self.steps.append(GrowStep(counter, stack))
             self.steps.append(RowStep(slot, stack, counter, 0, size, size))
-        self.insert(1, [*carried, *captured], [])
+        self.insert(body)
         self.steps.append(CountStep(counter, 1))
         self.jump(to=begin)
         self.land(end)
@@ -195,7 +217,7 @@ class Inlined:
         self.steps.append(CountStep(counter, -1))
         for slot, stack, size in kept:
             self.steps.append(RowStep(stack, slot, counter, size, 0, size))
-        self.insert(2, [*carried, *self.results, *captured], [])
+        self.insert(back)
         self.jump(to=begin)
         self.land(end)
 
@@ -228,18 +250,26 @@ class Inlined:
         """A jump leads to the next step."""
         self.steps[jump] = self.steps[jump]._replace(to=len(self.steps))  # type: ignore[call-arg]
 
-    def insert(self, number: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """The steps of a graph inside, over slots of the program around it."""
+    def piece(
+        self,
+        number: int,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        captured: Sequence[int] = (),
+    ) -> Piece:
+        """A graph inside over slots of the program around it, whose early steps are added."""
         inner, program = self.programs[number], self.program
-        base = program.slots[self.slots["arena"]].place
-        places = {"input": inputs, "output": outputs}
+        bases = {"arena": program.slots[self.slots["arena"]].place}
+        if inner.kept:
+            bases["kept"] = program.slots[self.slots[f"kept {number}"]].place
+        places = {"input": inputs, "output": outputs, "captured": captured}
         new: list[int] = []
         for slot in inner.slots:
             if slot.where in places:
                 new.append(places[slot.where][slot.place])
                 continue
-            if slot.where == "arena":
-                slot = slot._replace(place=base + slot.place)
+            if slot.where in bases:
+                slot = slot._replace(where="arena", place=bases[slot.where] + slot.place)
             elif slot.where == "constant":
                 program.constants.append(inner.constants[slot.place])
                 slot = slot._replace(place=len(program.constants) - 1)
@@ -247,9 +277,27 @@ class Inlined:
                 program.functions.append(inner.functions[slot.place])
                 slot = slot._replace(place=len(program.functions) - 1)
             new.append(self.add(slot))
-        first = len(self.steps)
-        self.steps += [moved(step, new, first, (self.origin, number)) for step in inner.steps]
         program.kernels |= inner.kernels
+        found = Piece(inner, new, (self.origin, number))
+        self.steps += found.steps(0, inner.early, len(self.steps))
+        return found
+
+    def insert(self, piece: Piece) -> None:
+        """The steps of a graph inside that run each time."""
+        early, count = piece.program.early, len(piece.program.steps)
+        self.steps += piece.steps(early, count, len(self.steps) - early)
+
+
+class Piece(NamedTuple):
+    """The program of a graph inside, the slots it has in that around it, and where it is from."""
+
+    program: Program
+    slots: Sequence[int]
+    place: tuple[int, int]
+
+    def steps(self, begin: int, end: int, first: int) -> list[Any]:
+        """Some of its steps, in a program where they would begin at ``first``."""
+        return [moved(s, self.slots, first, self.place) for s in self.program.steps[begin:end]]
 
 
 def moved(step: Any, new: Sequence[int], first: int, place: tuple[int, int]) -> Any:

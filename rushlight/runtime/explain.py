@@ -28,7 +28,7 @@ from rushlight.graph.ir import ITEM, Graph, Node, Source
 from rushlight.passes.fuse import Group
 from rushlight.passes.order import Plan
 from rushlight.runtime.assembly import links_of
-from rushlight.runtime.control import found_inside
+from rushlight.runtime.control import found_inside, still_inside
 from rushlight.runtime.costs import Cost, call_cost, kernel_cost, nbytes
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.jit import target
@@ -304,8 +304,9 @@ class Reader:
     @functools.cache  # noqa: B019
     def links(self, path: tuple[tuple[int, int], ...]) -> Mapping[int, Sequence[int]]:
         """The steps of a plan that are chained to a product."""
-        still = () if path else self.executable.still
-        return links_of(*self.inside(path), target(), still)
+        graph, plan = self.inside(path)
+        still = still_inside(graph) if path else self.executable.still
+        return links_of(graph, plan, target(), still)
 
     def pointers(self, step: KernelStep) -> list[Slot]:
         slots = [self.executable.program.slots[n] for n in step.slots]

@@ -14,10 +14,9 @@ import numpy as np
 
 from rushlight.generator import Generator
 from rushlight.runtime.cache import object_code
-from rushlight.runtime.driver import STEP, driver
+from rushlight.runtime.driver import JUMP, STEP, driver
 from rushlight.runtime.executable import Arrays, Binding, Executable, Library, Native
 from rushlight.runtime.jit import load
-from rushlight.runtime.program import JumpStep, Program
 from rushlight.runtime.threads import pool
 
 ROUNDS, PATIENCE = 15, 1.0  # runs of which the quickest counts, and the seconds they may take
@@ -49,27 +48,59 @@ define internal i64 @now(ptr %time) {
 CLOCK = """
 declare i64 @rl_run(ptr, i64, ptr, ptr)
 
-; Runs steps one by one and writes down the time before each and at the end.
-define i64 @rl_measure(ptr %steps, i64 %count, ptr %pool, ptr %error, ptr %times) {
+; Runs steps one by one, from one on, and adds the time of each to those of its earlier runs; the
+; result is which one has stopped, or how many there are.
+define i64 @rl_measure(ptr %steps, i64 %first, i64 %count, ptr %pool, ptr %error, ptr %times) {
 entry:
   %time = alloca [2 x i64]
+  %begin = call i64 @now(ptr %time)
   br label %next
 
 next:
-  %i = phi i64 [ 0, %entry ], [ %after, %step ]
-  %now = call i64 @now(ptr %time)
-  %at = getelementptr i64, ptr %times, i64 %i
-  store i64 %now, ptr %at
+  %i = phi i64 [ %first, %entry ], [ %to, %counted ]
+  %before = phi i64 [ %begin, %entry ], [ %now, %counted ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %step, label %end
 
 step:
   %offset = mul i64 %i, WORDS
-  %step.at = getelementptr i64, ptr %steps, i64 %offset
-  %done = call i64 @rl_run(ptr %step.at, i64 1, ptr %pool, ptr %error)
-  %after = add i64 %i, %done
+  %at = getelementptr i64, ptr %steps, i64 %offset
+  %after = add i64 %i, 1
+  %function = load ptr, ptr %at
+  %kind.at = getelementptr i64, ptr %at, i64 4
+  %kind = load i64, ptr %kind.at
+  %none = icmp eq ptr %function, null
+  %leads = icmp eq i64 %kind, JUMP
+  %jumps = and i1 %none, %leads
+  br i1 %jumps, label %jump, label %plain
+
+jump:
+  %table.at = getelementptr i64, ptr %at, i64 1
+  %table = load ptr, ptr %table.at
+  %held.at = load ptr, ptr %table
+  %held = load i64, ptr %held.at
+  %number.at = getelementptr i64, ptr %at, i64 2
+  %number = load i64, ptr %number.at
+  %target.at = getelementptr i64, ptr %at, i64 3
+  %target = load i64, ptr %target.at
+  %stay = icmp eq i64 %held, %number
+  %other = select i1 %stay, i64 %after, i64 %target
+  br label %counted
+
+plain:
+  %done = call i64 @rl_run(ptr %at, i64 1, ptr %pool, ptr %error)
   %ran = icmp eq i64 %done, 1
-  br i1 %ran, label %next, label %end
+  br i1 %ran, label %counted, label %end
+
+counted:
+  %to = phi i64 [ %other, %jump ], [ %after, %plain ]
+  %now = call i64 @now(ptr %time)
+  %spent = sub i64 %now, %before
+  %time.at = getelementptr i64, ptr %times, i64 %i
+  %old = load i64, ptr %time.at
+  %sum = add i64 %old, %spent
+  store i64 %sum, ptr %time.at
+  br label %next
 
 end:
   ret i64 %i
@@ -84,10 +115,10 @@ def clock() -> tuple[Any, float, Any]:
         now, unit = WINDOWS, time.get_clock_info("perf_counter").resolution
     else:
         now, unit = POSIX.format(clock=time.CLOCK_MONOTONIC), 1e-9
-    code = object_code(now + CLOCK.replace("WORDS", str(STEP)))
+    code = object_code(now + CLOCK.replace("WORDS", str(STEP)).replace("JUMP", str(JUMP)))
     library = load([code], {"rl_run": driver().library.address("rl_run")})
-    word = ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(ctypes.c_int64, word, ctypes.c_int64, word, word, word)
+    word, size = ctypes.c_void_p, ctypes.c_int64
+    kind = ctypes.CFUNCTYPE(size, word, size, size, word, word, word)
     return kind(library.address("rl_measure")), unit, library
 
 
@@ -96,12 +127,12 @@ def measure(
 ) -> tuple[list[float], Arrays]:
     """The seconds of each step, the least of some runs, and the outputs.
 
-    Every run has copies of its own of what the program writes to.
+    A step of a loop has the seconds of all times that it runs. Every run has copies of its own of
+    what the program writes to.
     """
     graph, binding = executable.graph, Binding(executable)
     written = {target for target, _ in graph.writes}
     times = [math.inf] * len(executable.program.steps)
-    loops = has_loops(executable.program)
     threads = pool()
     threads.begin()
     try:
@@ -112,11 +143,7 @@ def measure(
                 [own(x, n in written) for x, n in zip(captured, graph.captured, strict=True)],
             )
             driver().place(arrays, binding.pairs.ctypes.data, len(binding.pairs))
-            if loops:
-                spent = whole_seconds(binding, arrays)
-            else:
-                spent = [t for part in binding.parts for t in seconds(binding, part, arrays)]
-            times = [min(pair) for pair in zip(times, spent, strict=True)]
+            times = [min(pair) for pair in zip(times, seconds(binding, arrays), strict=True)]
             if number and time.perf_counter() > end:
                 break
     finally:
@@ -124,32 +151,39 @@ def measure(
     return times, arrays[binding.end :]
 
 
-def has_loops(program: Program) -> bool:
-    """Whether steps of a program may run several times, or not at all."""
-    return any([isinstance(step, JumpStep) for step in program.steps])
-
-
-def whole_seconds(binding: Binding, arrays: Arrays) -> list[float]:
-    """Runs a program with branches or loops, whose steps run any number of times: all alike."""
-    begin = time.perf_counter()
-    binding.run_parts(arrays)
-    count = len(binding.program.steps)
-    return [(time.perf_counter() - begin) / count] * count
-
-
-def seconds(binding: Binding, part: Native | Library, arrays: Arrays) -> list[float]:
-    """Runs a part of a program: the time of each of its steps."""
-    if isinstance(part, Library):
+def seconds(binding: Binding, arrays: Arrays) -> list[float]:
+    """Runs a program: the time of each of its steps."""
+    parts = binding.parts
+    spent = [np.zeros(part.count if isinstance(part, Native) else 1) for part in parts]
+    number = binding.skipped
+    while number < len(parts):
+        part, own = parts[number], spent[number]
+        number += 1
+        if isinstance(part, Native):
+            own += native_seconds(binding, part)
+            continue
         begin = time.perf_counter()
-        part.run(arrays)
-        return [time.perf_counter() - begin]
+        try:
+            if part.run(arrays):
+                number = part.to
+        except Exception as error:
+            if isinstance(part, Library):
+                binding.locate(error, part.step)
+            raise
+        own += time.perf_counter() - begin
+    return [float(t) for own in spent for t in own]
+
+
+def native_seconds(binding: Binding, part: Native) -> np.ndarray:
+    """Runs native steps: the time of each."""
     run, unit, _ = clock()
-    stamps = np.zeros(part.count + 1, np.int64)
-    error = binding.error.ctypes.data
-    done = run(part.steps, part.count, pool().address, error, stamps.ctypes.data)
-    if done != part.count:
+    ticks = np.zeros(part.count, np.int64)
+    error, done = binding.error.ctypes.data, 0
+    while True:
+        done = run(part.steps, done, part.count, pool().address, error, ticks.ctypes.data)
+        if done == part.count:
+            return ticks * unit
         binding.resume(part.first + done)
-    return (np.diff(stamps) * unit).tolist()
 
 
 def own(value: Any, written: bool) -> Any:

@@ -19,7 +19,7 @@ from rushlight.errors import warn
 from rushlight.graph.arguments import Arguments, flatten, shorthand
 from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
-from rushlight.runtime.specialization import Specialization, specialize, tracing
+from rushlight.runtime.specialization import Specialization, Traced, specialize, tracing
 from rushlight.symbol import TraceError
 
 
@@ -197,9 +197,14 @@ class Compiled:
 
     def graph(self, *args: Any, **kwargs: Any) -> Any:
         """The graph of a call with these arguments, which is not made."""
+        return self.traced(*args, **kwargs).graph
+
+    def traced(self, *args: Any, **kwargs: Any) -> Traced:
+        """The trace of a call with these arguments, which is not made: a graph and its border."""
         with tracing:
             arguments = flatten(args, kwargs, self.lifted)
-            return specialize(self.function, arguments, self.lifted, only_graph=True)
+            found: Traced = specialize(self.function, arguments, self.lifted, only_graph=True)
+            return found
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments runs: each step with its cost, time and line.

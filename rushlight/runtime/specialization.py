@@ -57,7 +57,7 @@ if sys.platform != "win32":  # a process is forked between two traces, not in th
 def specialize(
     function: Callable[..., Any], arguments: Arguments, lifted: set[int], only_graph: bool = False
 ) -> Any:
-    """Traces ``function`` for these arguments; with ``only_graph``, the graph is the result.
+    """Traces ``function`` for these arguments; with ``only_graph``, the trace is the result.
 
     What fails with numbers that change is tried with those of this call: it may want true floats.
     """
@@ -115,7 +115,8 @@ def attempt(
         trace.restore()
     guards.release([change for change in traced.changes if isinstance(change.before, Tensor)])
     if only_graph:
-        return made
+        traced.graph = made
+        return traced
     seconds = time.perf_counter() - begin
     return Specialization(traced, made, guards, cell, seconds, arena)
 
@@ -147,6 +148,7 @@ class Traced:
         self.given: list[Watch] = []  # containers among the arguments
         self.orders: list[tuple[int, ...] | None] = []  # of dimensions of the results in memory
         self.outputs: list[Tensor] = []  # the results, with their dimensions in that order
+        self.graph: Graph  # if that is all that is wanted
 
     def follow(
         self,

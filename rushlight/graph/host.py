@@ -33,10 +33,11 @@ class Host:
     It cannot inherit from float: functions in C would take the value without asking.
     """
 
-    __slots__ = ("kind", "numbers", "read")
+    __slots__ = ("formula", "kind", "numbers", "read")
 
-    def __init__(self, numbers: Numbers, read: Callable[[], float]) -> None:
+    def __init__(self, numbers: Numbers, read: Callable[[], float], formula: Any = "") -> None:
         self.numbers, self.read, self.kind = numbers, read, type(read())
+        self.formula = formula  # (operation, *operands), or what the number is called
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -44,9 +45,11 @@ class Host:
 
     def __float__(self) -> float:
         """The value; the graph is right for no other one."""
+        self.numbers.asked.append(self)
         return self.numbers.settle(self.read)
 
     def __bool__(self) -> bool:
+        self.numbers.asked.append(self)
         return self.numbers.decide(lambda: bool(self.read()))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -81,6 +84,7 @@ class Numbers:
         self.known: dict[Any, Host] = {}  # results of arithmetic, by operation and operands
         self.symbols: dict[int, tuple[Host, Symbol]] = {}
         self.settled: str | None = None  # the line where a value was needed first
+        self.asked: list[Any] = []  # the numbers on whose values the graph depends
 
     def decide(self, question: Callable[[], Any]) -> Any:
         """The answer, on which the graph depends from now on."""
@@ -99,7 +103,8 @@ class Numbers:
         key = (operation, *[id(x) if type(x) is Host else (type(x), repr(x)) for x in operands])
         found = self.known.get(key)
         if found is None:
-            found = Host(self, lambda: operation(*map(value, operands)))
+            formula = (operation, *operands)
+            found = Host(self, lambda: operation(*map(value, operands)), formula)
             if operation is operator.pow and self.decide(lambda: type(found.read())) is complex:
                 return self.settle(found.read)
             self.known[key] = found
@@ -142,6 +147,7 @@ def relation(operation: Callable[..., Any]) -> Callable[[Host, Any], Any]:
 
     def method(self: Host, other: Any) -> Any:
         if type(other) in PLAIN:
+            self.numbers.asked += (self, other)
             return self.numbers.decide(lambda: operation(self.read(), value(other)))
         if isinstance(other, (Number, np.generic, np.ndarray)):
             return operation(float(self), other)

@@ -58,6 +58,7 @@ def trace_group(
         if not optimizer.state:
             make_room(2 * sum([p._array.nbytes for p in parameters]))
         states = [state_of(optimizer, p, group) for p in parameters]
+    name_states(trace.modules.names, parameters, states)
     hyper = {
         k: hosted(trace, lambda: optimizer.param_groups, number, k) for k in group if k != "params"
     }
@@ -74,6 +75,16 @@ def trace_group(
         same[values].append(state)
         updates[values].run(p, state)
     condition(lambda: [agree(states, optimizer.scalars) for states in same.values()])
+
+
+def name_states(
+    names: dict[int, str], parameters: Sequence[Tensor], states: Sequence[State]
+) -> None:
+    """Calls what is remembered of a parameter after it: ``optimizer.exp_avg.net.0.weight``."""
+    for p, state in zip(parameters, states, strict=True):
+        for k, value in state.items():
+            if id(p) in names and isinstance(value, Tensor):
+                names.setdefault(id(value), f"optimizer.{k}.{names[id(p)]}")
 
 
 class Update:
@@ -200,11 +211,17 @@ def hosted(trace: Trace, groups: Callable[[], list[Group]], number: int, name: s
         value = groups()[number][name]
         return value[place[0]] if place else value
 
-    value = read()
+    def host(label: str, read: Callable[[], Any]) -> Any:
+        number = trace.host(read)
+        number.formula = label
+        return number
+
+    value, label = read(), f"{name}.{number}" if number else name
     if isinstance(value, float):
-        return trace.host(read)
+        return host(label, read)
     if isinstance(value, tuple) and value and all([isinstance(v, float) for v in value]):
-        return tuple([trace.host(functools.partial(read, i)) for i in range(len(value))])
+        reads = [functools.partial(read, i) for i in range(len(value))]
+        return tuple([host(f"{label}[{i}]", each) for i, each in enumerate(reads)])
     condition((lambda: id(read())) if isinstance(value, Tensor) else read)
     return value
 

@@ -40,7 +40,7 @@ class Packing:
         source: of the elements of the matrix.
         width: of the panels.
         access: ``"rows"`` if its rows lie beside each other, ``"inner"`` if the elements along the
-            inner index do, ``"any"`` otherwise.
+            inner index do, ``"taps"`` if those of all taps do, ``"any"`` otherwise.
     """
 
     kind: str
@@ -144,12 +144,36 @@ class Packer(NativeText):
             self.least(self.let(f"add i64 {row}, {r}"), last) for r in range(self.packing.width)
         ]
         bases = [self.at(source, self.entry(self.head["row_offsets"], n)) for n in numbers]
+        if self.packing.access == "taps":
+            return self.windows(bases, self.panel(target, panel))
 
         def turn(rows: list[str], place: str) -> None:
             for r, here in enumerate(rows):
                 self.put(self.element(place, str(r)), self.get(here))
 
         return self.elements(bases, self.panel(target, panel), piece, turn)
+
+    def windows(self, bases: list[str], target: str) -> list[str]:
+        """One panel, all taps of an inner element at a time; the last squares may overlap."""
+        wide = self.packing.width
+        apart = self.let(f"mul i64 {self.head['inner']}, {wide}")
+        last = self.let(f"add i64 {self.head['tap_count']}, {-BLOCK}")
+        bases = [self.at(base, self.entry(self.head["taps"], 0)) for base in bases]
+
+        def each_inner(i: str, _: list[str]) -> list[str]:
+            offset = self.let(f"mul i64 {i}, {self.head['step']}")
+            rows = [self.at(base, offset) for base in bases]
+            place = self.element(target, self.let(f"mul i64 {i}, {wide}"))
+            taps = "0", self.head["tap_count"]
+            return self.each(*taps, BLOCK, [], lambda t, _: square(rows, place, t))
+
+        def square(rows: list[str], place: str, t: str) -> list[str]:
+            t = self.least(t, last)
+            place = self.element(place, self.let(f"mul i64 {t}, {apart}"))
+            self.transposed(rows, t, place, apart)
+            return []
+
+        return self.each("0", self.head["inner"], 1, [], each_inner)
 
     def panel(self, target: str, number: str) -> str:
         return self.element(target, self.let(f"mul i64 {number}, {self.head['panel_size']}"))
@@ -178,7 +202,7 @@ class Packer(NativeText):
             return [self.element(place, str(wide))]
 
         def square(rows: list[str], i: str, place: str) -> list[str]:
-            self.transposed(rows, i, place)
+            self.transposed(rows, i, place, str(wide))
             return [self.element(place, str(wide * BLOCK))]
 
         self.each(*taps, 1, [("ptr", target)], tap)
@@ -207,10 +231,13 @@ class Packer(NativeText):
             yield done, lanes
             done += lanes
 
-    def transposed(self, rows: list[str], i: str, place: str) -> None:
+    def transposed(self, rows: list[str], i: str, place: str, apart: str) -> None:
         """Four elements of every row, as four rows of the panel: squares, and what is left."""
-        kind, wide = vector(self.scalar, BLOCK), self.packing.width
-        for first in range(0, wide, BLOCK):
+        kind = vector(self.scalar, BLOCK)
+        places = [place]
+        for _ in range(1, BLOCK):
+            places.append(self.element(places[-1], apart))
+        for first in range(0, self.packing.width, BLOCK):
             chosen = rows[first : first + BLOCK]
             xs = [self.get(self.at(row, i), BLOCK) for row in chosen]
             xs += ["poison"] * (BLOCK - len(xs))
@@ -222,7 +249,7 @@ class Packer(NativeText):
             for n in range(BLOCK):
                 order = (0, 4, 1, 5) if n % 2 == 0 else (2, 6, 3, 7)
                 y = self.shuffle(kind, pairs[n // 2], pairs[n // 2 + 2], order)
-                spot = self.element(place, str(n * wide + first))
+                spot = self.element(places[n], str(first))
                 if len(chosen) < BLOCK:
                     y = self.shuffle(kind, y, "poison", tuple(range(len(chosen))))
                 self.put(spot, y, len(chosen))

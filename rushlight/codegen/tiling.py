@@ -34,8 +34,8 @@ from rushlight.codegen.fold import Fold
 from rushlight.codegen.instructions import SMALL, width
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import table
+from rushlight.codegen.packing import BLOCK, PIECES, Packing
 from rushlight.codegen.packing import FIELDS as PACKING_FIELDS
-from rushlight.codegen.packing import PIECES, Packing
 from rushlight.codegen.scaled import FIELDS as SCALED_FIELDS
 from rushlight.codegen.scaled import TOGETHER, Scaled
 
@@ -444,8 +444,7 @@ class Planner:
 
     def pack(self, x: Matrix, wide: int, name: str) -> tuple[Matrix, str]:
         """A copy of an operand in panels."""
-        access = "rows" if x.beside else "inner" if x.step == 1 and x.inner >= 4 else "any"
-        packing = Packing(self.kind, self.stored, wide, "any" if wide == 1 else access)
+        packing = Packing(self.kind, self.stored, wide, "any" if wide == 1 else access_of(x))
         packed = packed_form(x, wide)
         panels, blocks = -(-len(x.rows) // wide), -(-x.inner // PIECES)
         numbers = {
@@ -500,6 +499,15 @@ class Planner:
             "panels": panels,
             "panel_block": per,
         }
+
+
+def access_of(x: Matrix) -> str:
+    """Which elements of an operand lie beside each other: :class:`Packing`."""
+    if x.beside:
+        return "rows"
+    if x.step == 1 and x.inner >= BLOCK:
+        return "inner"
+    return "taps" if len(x.taps) >= BLOCK and is_beside(x.taps) else "any"
 
 
 def packed_form(x: Matrix, wide: int) -> Matrix:

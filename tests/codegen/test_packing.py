@@ -48,11 +48,34 @@ def test_panels(order: str, kind: type, n: int, k: int) -> None:
     assert not np.isnan(found).any()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("taps", [4, 5, 9, 25])
+@pytest.mark.parametrize("turned", [False, True])
+def test_panels_of_windows(kind: type, taps: int, turned: bool) -> None:
+    n, c = 37, 21
+    shape = (c, n, taps) if turned else (n, c, taps)
+    memory = np.random.default_rng(taps).standard_normal(shape).astype(kind)
+    whole = memory.swapaxes(0, 1) if turned else memory
+    strides = [s // whole.itemsize for s in whole.strides]
+    b = matrix(whole.shape, strides, [0], [2, 1])
+    a = matrix((300, taps, c), (2 * taps * c, 2 * c, 2), [0], [1, 2])
+    target = matrix((300, n), (n, 1), [0], [])
+    works = plan(a, b, target, KINDS[np.dtype(kind).name], registers(), whole_rows=True)
+    name = works.list[0].name
+    assert name.endswith("_taps")
+    found = packed(memory, works)
+    form = packed_form(b, int(name.split("_")[3]))
+    for t in range(taps):
+        places = form.rows[:, None] + form.taps[t] + np.arange(c) * form.step
+        np.testing.assert_array_equal(found[places], whole[:, :, t].astype(found.dtype))
+    assert not np.isnan(found).any()
+
+
 def test_names_tell_functions_apart() -> None:
     names = {
         Packing("f32", source, width, access).name
         for source in ("f32", "bf16")
         for width in (1, 6, 16)
-        for access in ("rows", "inner", "any")
+        for access in ("rows", "inner", "taps", "any")
     }
-    assert len(names) == 18
+    assert len(names) == 24

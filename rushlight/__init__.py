@@ -136,7 +136,7 @@ newaxis = None
 # What is loaded when first asked for: a program that only calculates starts sooner.
 _PACKAGES = (
     *("_dynamo", "_inductor", "compiler", "distributed", "distributions", "io", "multiprocessing"),
-    *("nn", "optim", "profiler", "serialization", "types", "utils", "vision"),
+    *("nn", "onnx", "optim", "profiler", "serialization", "types", "utils", "vision"),
 )
 _COMPILER_FUNCTIONS = ("compile", "graph")
 _FUNCTIONS = {"draw": "drawing", "load": "io", "profile": "profiler", "save": "io"}

@@ -4,13 +4,14 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "ONNXProgram": "export",
-    "OnnxExporterError": "export",
+    "ONNXProgram": "exporting",
+    "OnnxError": "errors",
+    "OnnxExporterError": "options",
     "OperatorExportTypes": "options",
     "TrainingMode": "options",
-    "export": "export",
+    "export": "exporting",
     "is_in_onnx_export": "options",
-    "load": "load",
+    "load": "loading",
 }
 __all__ = sorted(_HOMES)
 

@@ -1,0 +1,348 @@
+"""Messages of an ONNX file made steps: names resolved, attributes decoded, versions chosen."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.nn.module import Module
+from rushlight.nn.parameter import Parameter
+from rushlight.onnx.elements import HELD, array_of, dense
+from rushlight.onnx.errors import OnnxError
+from rushlight.onnx import importers  # noqa: F401 - registers the ops
+from rushlight.onnx.importers.registry import Importer, find
+from rushlight.onnx.program import Body, Slot, Step
+from rushlight.tensor import wrap
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+MOST_DEPTH = 50  # of graphs in graphs and functions in functions
+SHAPE_LIKE = (np.int64, np.int32, np.bool_)  # what shapes and axes are made of
+
+Bound = Mapping[str, Any]  # attributes that a function's body refers to
+Finder = Callable[[str, str, int], Any]  # domain, op, version → the FunctionProto that defines it
+
+
+class Store:
+    """Gives the tensors of a file their places in a module, under names that Python allows.
+
+    Dots lead into modules inside, so that ``conv1.weight`` is found where PyTorch has it.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def add(self, name: str, array: np.ndarray, trained: bool) -> Slot:
+        parts = [re.sub(r"\W", "_", part) for part in name.split(".") if part] or ["tensor"]
+        module = self.module
+        for part in parts[:-1]:
+            part = free(module, part, reuse=True)
+            if part not in module._modules:
+                module.add_module(part, Module())
+            module = module.get_submodule(part)
+        attribute = free(module, parts[-1])
+        if trained:
+            module.register_parameter(attribute, Parameter(wrap(array)))
+        else:
+            module.register_buffer(attribute, wrap(array))
+        return Slot(name, module, attribute)
+
+
+def free(module: Module, name: str, reuse: bool = False) -> str:
+    """``name``, or one like it that the module does not have yet (``reuse``: as another kind)."""
+    count, result = 0, name
+    while not (reuse and result in module._modules) and result in dir(module):
+        count += 1
+        result = f"{name}_{count}"
+    return result
+
+
+class Builder:
+    """Makes bodies of graphs and functions.
+
+    Args:
+        store: where initializers go.
+        versions: the version of each operator set that the file (or function) imports.
+        functions: the functions that the file defines, by domain, name and overload.
+        standard: the functions that define ops of the standard in terms of others.
+        external: reads external data.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        versions: Mapping[str, int],
+        functions: Mapping[tuple[str, str, str], Any],
+        standard: Finder,
+        external: Any,
+        depth: int = 0,
+    ) -> None:
+        self.store, self.versions, self.functions = store, versions, functions
+        self.standard, self.external, self.depth = standard, external, depth
+
+    def inside(self, imports: Iterable[Any] | None = None) -> Builder:
+        """A builder for what lies inside a node."""
+        if self.depth >= MOST_DEPTH:
+            raise OnnxError(f"graphs or functions are nested more than {MOST_DEPTH} deep")
+        versions = self.versions if imports is None else versions_of(imports)
+        return Builder(
+            self.store, versions, self.functions, self.standard, self.external, self.depth + 1
+        )
+
+    def graph(self, proto: Any, outer: Iterable[str] = (), bound: Bound | None = None) -> Body:
+        """The body of a GraphProto, in which the names ``outer`` are known."""
+        arrays: dict[str, np.ndarray] = {}
+        for message, read in [
+            *((m, array_of) for m in proto.initializer),
+            *((m, dense) for m in proto.sparse_initializer),
+        ]:
+            name = message.name if read is array_of else message.values.name
+            if not name or name in arrays:
+                raise OnnxError(f"two initializers are called {name!r}")
+            try:
+                arrays[name] = read(message, self.external)
+            except OnnxError as error:
+                raise OnnxError(f"initializer {name!r}: {error}") from None
+        inputs = [value.name for value in proto.input]
+        if not self.depth:  # initializers that may be given as inputs are given last, by name
+            inputs = sorted(inputs, key=lambda name: name in arrays)
+        outputs = [value.name for value in proto.output]
+        return self.body(inputs, outputs, proto.node, arrays, set(outer), bound or {})
+
+    def function(self, proto: Any, node: Any, attributes: Bound) -> Body:
+        """The body of a FunctionProto, as the node calls it."""
+        bound = {default.name: default for default in proto.attribute_proto}
+        bound |= {a.name: attributes[a.name] for a in node.attribute if a.name in attributes}
+        builder = self.inside(proto.opset_import)
+        return builder.body(proto.input, proto.output, proto.node, {}, set(), bound)
+
+    def body(
+        self,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        nodes: Iterable[Any],
+        arrays: dict[str, np.ndarray],
+        outer: set[str],
+        bound: Bound,
+    ) -> Body:
+        """A body of nodes; ``arrays`` are its initializers."""
+        if len(set(inputs)) < len(inputs):
+            raise OnnxError(f"two inputs have the same name: {list(inputs)}")
+        constants: dict[str, np.ndarray] = {}
+        known = {*inputs, *arrays}
+        steps: list[Step] = []
+        for node in in_order(nodes, known | outer):
+            made = {name for name in node.output if name}
+            if made & known or len(made) < len([name for name in node.output if name]):
+                raise OnnxError(f"{label_of(node)}: {min(made)!r} is computed twice")
+            try:
+                step = self.step(node, known | outer, bound)
+            except OnnxError as error:
+                text = str(error)
+                named = text.startswith("node ")
+                raise OnnxError(text if named else f"{label_of(node)}: {text}") from None
+            known |= made
+            if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
+                constants[node.output[0]] = step.importer.function(**step.attributes)
+            else:
+                steps.append(step)
+        for name in outputs:
+            if name not in known | outer:
+                raise OnnxError(f"the output {name!r} is not computed")
+        slots = self.place(arrays, constants, steps, inputs)
+        own = {*inputs, *constants, *arrays}.union(*[step.outputs for step in steps])
+        reads = set(outputs).union(*[step.reads() for step in steps])
+        return Body(inputs, outputs, steps, constants, slots, sorted(reads - own))
+
+    def place(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        constants: dict[str, np.ndarray],
+        steps: Iterable[Step],
+        inputs: Sequence[str],
+    ) -> list[Slot]:
+        """Decides what each initializer is: a parameter, a buffer, or a constant."""
+        roles: dict[str, set[str]] = defaultdict(set)
+        for step in steps:
+            for name, parameter in zip(step.inputs, step.names, strict=True):
+                if parameter in step.importer.known:
+                    roles[name].add("known")
+                elif parameter in step.importer.statistics:
+                    roles[name].add("statistic")
+                else:
+                    roles[name].add("data")
+            for body in step.bodies.values():
+                for name in body.captures:
+                    roles[name].add("data")
+        slots = []
+        for name, array in arrays.items():
+            structure = array.dtype in SHAPE_LIKE and array.ndim < 2
+            if array.dtype not in HELD or structure or roles[name] == {"known"}:
+                constants[name] = array
+            else:
+                floating = dtypes.from_numpy(array.dtype).category >= dtypes.FLOAT
+                trained = floating and array.ndim > 0 and "statistic" not in roles[name]
+                slots.append(self.store.add(name, array, trained))
+        return slots
+
+    def step(self, node: Any, names: set[str], bound: Bound) -> Step:
+        """The step of one node, all of whose inputs are among ``names``."""
+        raw = {a.name: self.resolve(a, bound) for a in node.attribute}
+        raw = {name: a for name, a in raw.items() if a is not None}
+        inputs, outputs = trimmed(node.input), trimmed(node.output)
+        for name in inputs:
+            if name and name not in names:
+                raise OnnxError(f"its input {name!r} does not exist, or is part of a cycle")
+        importer = self.importer(node, raw)
+        attributes = {
+            name: self.decode(a, names, bound) for name, a in raw.items() if not unused(importer, a)
+        }
+        parameters = importer.parameters
+        if "outputs" in parameters:
+            attributes["outputs"] = len(outputs)
+        variadic = any([p.kind is p.VAR_KEYWORD for p in parameters.values()])
+        for name in attributes:
+            if name not in parameters and not variadic:
+                raise OnnxError(f"the attribute {name!r} is not supported")
+        check_required(importer, len(inputs), attributes)
+        return Step(label_of(node), importer, inputs, outputs, attributes)
+
+    def importer(self, node: Any, attributes: Bound) -> Importer:
+        """Who serves the node: a function of the file, an importer, or the standard's formula."""
+        domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
+        own = self.functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
+        if own is None:
+            if domain not in self.versions:
+                raise OnnxError(f"the file imports no version of the operator set {domain!r}")
+            version = self.versions[domain]
+            found = find(domain, node.op_type, version)
+            if found is not None:
+                return found
+            own = self.standard(domain, node.op_type, version)
+        if own is None:
+            where = f" of {domain!r}" if domain else ""
+            raise OnnxError(f"this op{where} is not supported")
+        body = self.function(own, node, attributes)
+        return Importer(calling(body), raw=True)
+
+    def resolve(self, attribute: Any, bound: Bound) -> Any:
+        """The attribute, or what a reference to a function's attribute stands for."""
+        if attribute.ref_attr_name:
+            return bound.get(attribute.ref_attr_name)
+        return attribute
+
+    def decode(self, attribute: Any, names: set[str], bound: Bound) -> Any:
+        """The Python value of an AttributeProto."""
+        match attribute.type:
+            case 1:
+                return attribute.f
+            case 2:
+                return attribute.i
+            case 3:
+                return text_of(attribute.s)
+            case 4:
+                return array_of(attribute.t, self.external)
+            case 5:
+                return self.inside().graph(attribute.g, names, bound)
+            case 6:
+                return list(attribute.floats)
+            case 7:
+                return list(attribute.ints)
+            case 8:
+                return [text_of(s) for s in attribute.strings]
+            case 9:
+                return [array_of(t, self.external) for t in attribute.tensors]
+            case 11:
+                return dense(attribute.sparse_tensor, self.external)
+            case 13:
+                return attribute.tp
+            case kind:
+                raise OnnxError(f"the attribute {attribute.name!r} has the unknown type {kind}")
+
+
+def calling(body: Body) -> Callable[..., Any]:
+    """A function that runs the body of a function of ONNX; its attributes are in it already."""
+
+    def call(*inputs: Any, training: bool, **attributes: Any) -> tuple[Any, ...]:
+        missing = [None] * (len(body.inputs) - len(inputs))
+        return body.run({}, training, *inputs, *missing)
+
+    return call
+
+
+def unused(importer: Importer, attribute: Any) -> bool:
+    """Whether a function's body has taken the attribute already."""
+    return importer.function.__name__ == "call" and attribute.name not in importer.parameters
+
+
+def check_required(importer: Importer, count: int, attributes: Mapping[str, Any]) -> None:
+    """An error that names the inputs and attributes that are missing."""
+    given = {*importer.names(count), *attributes, "training"}
+    for p in importer.parameters.values():
+        variadic = p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        if p.default is inspect.Parameter.empty and not variadic and p.name not in given:
+            raise OnnxError(f"{p.name!r} is missing")
+
+
+def in_order(nodes: Iterable[Any], known: set[str]) -> list[Any]:
+    """The nodes, each after those that it reads from; those of a cycle last."""
+    waiting, result = list(nodes), []
+    makers = {name: i for i, node in enumerate(waiting) for name in node.output if name}
+    users: dict[int, list[int]] = defaultdict(list)
+    missing = []
+    for i, node in enumerate(waiting):
+        sources = {makers[name] for name in reads_of(node) - known if name in makers}
+        missing.append(len(sources))
+        for source in sources:
+            users[source].append(i)
+    ready = [i for i, count in enumerate(missing) if not count]  # a heap: the file's order, if any
+    while ready:
+        i = heappop(ready)
+        result.append(waiting[i])
+        for user in users[i]:
+            missing[user] -= 1
+            if not missing[user]:
+                heappush(ready, user)
+    return result + [node for i, node in enumerate(waiting) if missing[i]]
+
+
+def reads_of(node: Any) -> set[str]:
+    """The names that a node reads, those of its graphs' surroundings among them."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.type == 5 else attribute.graphs:
+            inner = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+            for child in graph.node:
+                names |= reads_of(child) - inner
+                inner |= set(child.output)
+            names |= {value.name for value in graph.output} - inner
+    return names
+
+
+def versions_of(imports: Iterable[Any]) -> dict[str, int]:
+    """The version of each operator set, with one name for the standard one."""
+    return {"" if i.domain in DEFAULT_DOMAINS else i.domain: i.version for i in imports}
+
+
+def label_of(node: Any) -> str:
+    """How messages call a node."""
+    name = node.name or next((name for name in node.output if name), "")
+    return f"node {name!r} ({node.op_type})"
+
+
+def text_of(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
+def trimmed(names: Iterable[str]) -> list[str]:
+    """The names without the empty ones at the end, which stand for what is not there."""
+    result = list(names)
+    while result and not result[-1]:
+        result.pop()
+    return result

@@ -1,0 +1,128 @@
+"""A graph of an ONNX file as a list of steps that call importers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rushlight.nn.module import Module
+from rushlight.onnx.errors import OnnxError
+from rushlight.onnx.importers.registry import Importer
+from rushlight.symbol import TraceError
+
+
+class Slot(NamedTuple):
+    """A tensor of the model: what the file calls it, and the attribute that holds it."""
+
+    name: str
+    module: Module
+    attribute: str
+
+
+class Step:
+    """A node: its importer, with attributes decoded and graphs inside made bodies."""
+
+    __slots__ = (
+        *("attributes", "bodies", "dead", "importer", "inputs", "label", "names", "outputs"),
+        "trains",
+    )
+
+    def __init__(
+        self,
+        label: str,
+        importer: Importer,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: Mapping[str, Any],
+    ) -> None:
+        self.label, self.importer = label, importer
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.bodies = {key: v for key, v in attributes.items() if isinstance(v, Body)}
+        self.attributes = {key: v for key, v in attributes.items() if key not in self.bodies}
+        self.names = importer.names(len(self.inputs))
+        self.trains = "training" in importer.parameters
+        self.dead: tuple[str, ...] = ()  # names that no later step reads
+
+    def reads(self) -> set[str]:
+        """The names that it needs, those of the graphs inside among them."""
+        inner = [body.captures for body in self.bodies.values()]
+        return {name for name in self.inputs if name}.union(*inner)
+
+    def run(self, values: dict[str, Any], training: bool) -> None:
+        """Computes the outputs from the ``values`` so far, and adds them."""
+        options = dict(self.attributes)
+        for key, body in self.bodies.items():
+            options[key] = partial(body.run, values, training)
+        if self.trains:
+            options["training"] = training
+        try:
+            given = [values[name] if name else None for name in self.inputs]
+            results = self.importer.function(*self.importer.prepare(given, self.names), **options)
+        except (TraceError, StepError):
+            raise
+        except Exception as error:
+            raise StepError(f"{self.label}: {error}") from error
+        if type(results) is not tuple:
+            results = (results,)
+        if len(results) < len(self.outputs):
+            raise StepError(f"{self.label}: output {len(results)} is not supported")
+        for name, result in zip(self.outputs, results, strict=False):
+            if name:
+                values[name] = result
+        for name in self.dead:
+            values.pop(name, None)
+
+
+class StepError(OnnxError):
+    """An error inside a step, named already."""
+
+
+class Body:
+    """The steps of a graph, of a branch or loop, or of a function.
+
+    Attributes:
+        inputs, outputs: names of values.
+        captures: names of values outside that the graph reads.
+        constants: values that the file holds and that nothing changes.
+        slots: tensors that the module holds.
+    """
+
+    __slots__ = ("captures", "constants", "inputs", "outputs", "slots", "steps")
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        steps: Sequence[Step],
+        constants: Mapping[str, np.ndarray],
+        slots: Sequence[Slot],
+        captures: Sequence[str],
+    ) -> None:
+        self.inputs, self.outputs, self.steps = tuple(inputs), tuple(outputs), tuple(steps)
+        self.constants, self.slots, self.captures = dict(constants), tuple(slots), tuple(captures)
+        needed = set(self.outputs)
+        for step in reversed(self.steps):
+            reads = step.reads()
+            made = {name for name in step.outputs if name}
+            step.dead = tuple(sorted((reads | made) - needed))
+            needed |= reads
+
+    def run(self, outer: Mapping[str, Any], training: bool, *arguments: Any) -> tuple[Any, ...]:
+        """The outputs for these inputs, in the surroundings ``outer``."""
+        return self.compute(outer, training, dict(zip(self.inputs, arguments, strict=False)))
+
+    def compute(
+        self, outer: Mapping[str, Any], training: bool, given: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        """The outputs for inputs by name, which come before what the file holds for them."""
+        values = {name: outer[name] for name in self.captures}
+        values.update(self.constants)
+        for name, module, attribute in self.slots:
+            values[name] = getattr(module, attribute)
+        values.update(given)
+        for step in self.steps:
+            step.run(values, training)
+        return tuple([values[name] for name in self.outputs])

@@ -216,4 +216,4 @@ def containers(x: Any, path: str) -> Iterator[Watch]:
 
 
 def is_traced(x: Any) -> bool:
-    return type(x) is Host or (isinstance(x, Tensor) and isinstance(x._array, Symbol))
+    return isinstance(x, Host) or (isinstance(x, Tensor) and isinstance(x._array, Symbol))

@@ -48,6 +48,10 @@ class Host:
         self.numbers.asked.append(self)
         return self.numbers.settle(self.read)
 
+    def symbol(self) -> Symbol:
+        """The number as a 0-d value of the graph."""
+        return self.numbers.symbol(self)
+
     def __bool__(self) -> bool:
         self.numbers.asked.append(self)
         return self.numbers.decide(lambda: bool(self.read()))

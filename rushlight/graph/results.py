@@ -13,6 +13,7 @@ import numpy as np
 from rushlight.graph.arguments import fields_of, is_record, is_traced, with_entries, with_fields
 from rushlight.graph.host import Host
 from rushlight.graph.reads import is_ours
+from rushlight.graph.scalars import Scalar
 from rushlight.graph.watches import PLAIN
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
@@ -41,7 +42,10 @@ def leaves(result: Any, known: Container[int]) -> tuple[list[Tensor], Rule]:
     def visit(x: Any) -> Rule:
         if isinstance(x, Tensor):
             return place(x)
-        if type(x) is Host:
+        if isinstance(x, Scalar):
+            number = place(x.tensor)
+            return lambda new: number(new).item()
+        if isinstance(x, Host):
             return lambda new: x.read()
         if id(x) in known or (isinstance(x, np.ndarray) and id(x.base) in known):
             return lambda new: x

@@ -185,9 +185,9 @@ class Trace:
             kind = dtypes.get_default_dtype()
         found: list[Any] = []
         for t in operands:
-            if type(t) is Host:
+            if isinstance(t, Host):
                 wide = dtypes.float32 if kind.numpy in dtypes.HALF else kind  # as `number` has it
-                found.append(self.run(CAST, (self.numbers.symbol(t),), {"dtype": wide}))
+                found.append(self.run(CAST, (t.symbol(),), {"dtype": wide}))
             elif not isinstance(t, Tensor):
                 found.append(Symbol(self, *self.operand(number(t, kind.numpy))))
             elif t.dtype is kind:
@@ -200,8 +200,8 @@ class Trace:
         """The node and the template of an operand."""
         if t is None:
             return None, None
-        if type(t) is Host:
-            t = self.numbers.symbol(t)
+        if isinstance(t, Host):
+            t = t.symbol()
         if isinstance(t, (Tensor, Symbol)):
             symbol = self.symbol(t)
             return self.current(symbol), symbol.template
@@ -212,7 +212,7 @@ class Trace:
         """An attribute as the graph keeps it; a number of the host program becomes a constant."""
         if isinstance(value, Tensor):
             return value.item()
-        return float(value) if type(value) is Host else value
+        return float(value) if isinstance(value, Host) else value
 
     def symbol(self, t: Tensor | Symbol) -> Symbol:
         """The symbol of a tensor; one from outside becomes captured."""

@@ -65,7 +65,7 @@ class Scan(Control):
             np.empty((length, *n.type.shape), n.type.dtype.numpy) for n in body.outputs[carried:]
         ]
         for i in reversed(range(length)) if reverse else range(length):
-            results = ran(body, (*now, *[x[i] for x in xs]), captured)
+            results = ran(body, (*now, *[x[i, ...] for x in xs]), captured)
             now = results[:carried]
             for stack, y in zip(stacks, results[carried:], strict=True):
                 stack[i] = y

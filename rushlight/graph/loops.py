@@ -14,7 +14,8 @@ from rushlight import dtypes
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
 from rushlight.control import Tree, tensor_of
-from rushlight.graph.flows import Branches, Rows, While, is_tracked
+from rushlight.graph.counts import known_steps
+from rushlight.graph.flows import Branches, Made, Rows, While, is_tracked
 from rushlight.graph.inner import Argument, Part
 from rushlight.graph.trace import Trace
 from rushlight.ops import ops
@@ -96,7 +97,15 @@ def repeat(
         if asked.changed:
             raise TraceError("the condition of a loop writes to a tensor, or draws random numbers")
     with body_of(trace, body, leaves) as part:
-        made = While(trace, part, asked, leaves)
+        steps = known_steps(asked, part, [trace.current(trace.symbol(t)) for t in leaves])
+        if steps == 0:
+            return [t.clone() for t in leaves]
+        made: Made
+        if steps is None:
+            made = While(trace, part, asked, leaves)
+        else:
+            made = Rows(trace, part, leaves, (), steps, False)
+            made.again = functools.partial(rows_again, made, body)
     return made.results()
 
 

@@ -26,29 +26,37 @@ EXPAND = registry["expand"]
 
 
 def dear(part: Part) -> list[Node]:
-    """What the gradients of a part need and should not, or must not, be computed again."""
+    """What the gradients of a part need and should not, or must not, be computed again.
+
+    A cheap value of a few dear ones is kept in their place if it takes no more memory.
+    """
     late = set(part.tangents.values())
     order = list(walk([*part.gradients.values()]))
     for node in order:
         if any([n in late for n in node.inputs]):
             late.add(node)
-    found: set[Node] = set()
-    stack: list[Node | None] = []
+    needed = {n for node in order if node in late for n in node.inputs if n not in late}
+    needed |= {n for n in part.gradients.values() if n not in late}
+    kept: dict[Node | None, frozenset[Node]] = {None: frozenset()}  # what each value is made of
     for node in order:
-        if node in late:
-            stack += [n for n in node.inputs if n not in late]
-    stack += [n for n in part.gradients.values() if n not in late]
-    seen: set[Node] = set()
-    while stack:
-        below = stack.pop()
-        if below is None or below in seen or below.op in (INPUT, CAPTURED, CONSTANT):
-            continue
-        seen.add(below)
-        if is_cheap(below):
-            stack.extend(below.inputs)
-        else:
-            found.add(below)
-    return [node for node in order if node in found]
+        if node.op in (INPUT, CAPTURED, CONSTANT):
+            kept[node] = frozenset([node]) if node.op is INPUT else frozenset()
+        elif node not in late:
+            below = frozenset().union(*[kept[n] for n in node.inputs])
+            kept[node] = below if is_cheap(node) and saves(below, node) else frozenset([node])
+    found = frozenset().union(*[kept[n] for n in needed])
+    return [node for node in order if node in found and node.op is not INPUT]
+
+
+def saves(below: frozenset[Node], node: Node) -> bool:
+    """Whether to keep rather what a value is made of: that is there, or takes less memory."""
+    made = [n for n in below if n.op is not INPUT]
+    return not made or sum([nbytes(n) for n in below]) < nbytes(node)
+
+
+def nbytes(node: Node) -> int:
+    several = node.type if isinstance(node.type, tuple) else (node.type,)
+    return sum([kind.nbytes for kind in several])
 
 
 def is_cheap(node: Node) -> bool:

@@ -139,7 +139,13 @@ _PACKAGES = (
     *("nn", "onnx", "optim", "profiler", "serialization", "types", "utils", "vision"),
 )
 _COMPILER_FUNCTIONS = ("compile", "graph")
-_FUNCTIONS = {"draw": "drawing", "load": "io", "profile": "profiler", "save": "io"}
+_FUNCTIONS = {
+    "draw": "drawing",
+    "load": "io",
+    "mark_dynamic": "runtime.shapes",
+    "profile": "profiler",
+    "save": "io",
+}
 _NETWORK_FUNCTIONS = (
     *("_native_batch_norm_legit", "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout"),
     *("alpha_dropout_", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits"),

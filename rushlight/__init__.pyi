@@ -22,6 +22,7 @@ from rushlight import linalg as linalg
 from rushlight import masked as masked
 from rushlight import multiprocessing as multiprocessing
 from rushlight import nn as nn
+from rushlight import onnx as onnx
 from rushlight import optim as optim
 from rushlight import profiler as profiler
 from rushlight import random as random
@@ -122,6 +123,7 @@ from rushlight.random import initial_seed as initial_seed
 from rushlight.random import manual_seed as manual_seed
 from rushlight.random import seed as seed
 from rushlight.random import set_rng_state as set_rng_state
+from rushlight.runtime.shapes import mark_dynamic as mark_dynamic
 from rushlight.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from rushlight.settings import get_default_device as get_default_device
 from rushlight.settings import get_deterministic_debug_mode as get_deterministic_debug_mode

@@ -10,7 +10,7 @@ import functools
 import sys
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.modes import local
@@ -19,8 +19,12 @@ from rushlight.errors import warn
 from rushlight.graph.arguments import Arguments, flatten, shorthand
 from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
+from rushlight.runtime.shapes import AnySize, AtSizes, loosened
 from rushlight.runtime.specialization import Specialization, Traced, specialize, tracing
 from rushlight.symbol import TraceError
+
+SHORT = 4096  # short keys of a function
+MANY = 8  # sizes that are compiled one by one before a warning
 
 
 def compile(
@@ -35,17 +39,19 @@ def compile(
 ) -> Any:
     """A function or module that runs as one native program.
 
-    The function is run once in Python, for each new combination of shapes, dtypes and Python
-    values, to write down the graph of all its tensor operations: forward, and if it calls
-    ``backward()`` and an optimizer's ``step()``, those too. Later calls run the program made of
-    that graph. Results are those of the function itself.
+    The function is run once in Python, for each new combination of dtypes and Python values, to
+    write down the graph of all its tensor operations: forward, and if it calls ``backward()`` and
+    an optimizer's ``step()``, those too. Later calls run the program made of that graph. Results
+    are those of the function itself. The first program is for the sizes of the first call; when
+    others come, one more is made, for all sizes.
 
     Args:
         model: what to compile; without it, a decorator with these options.
         fullgraph: an error if something cannot be part of a graph; else the function then runs
             in dynamic mode, with one warning that says why.
         disable: returns ``model`` as it is.
-        dynamic, backend, mode, options: accepted as PyTorch has them; there is one backend.
+        dynamic: True makes the first program one for all sizes, False one for each.
+        backend, mode, options: accepted as PyTorch has them; there is one backend.
 
     >>> @rl.compile
     ... def f(x, y):
@@ -63,9 +69,9 @@ def compile(
     if isinstance(model, type) or not callable(model):
         raise TypeError(f"compile() takes a function or a module, got {model!r}")
     return (
-        CompiledModule(model, fullgraph)
+        CompiledModule(model, fullgraph, dynamic)
         if isinstance(model, Module)
-        else Compiled(model, fullgraph)
+        else Compiled(model, fullgraph, dynamic)
     )
 
 
@@ -74,22 +80,25 @@ class Compiled:
 
     alive: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool = False, dynamic: bool | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self.fullgraph = fullgraph
+        self.fullgraph, self.dynamic = fullgraph, dynamic
         self.alive.add(self)
         self.reset()
 
     def reset(self) -> None:
         """Forgets all programs."""
         self.known: OrderedDict[Any, list[Specialization]] = OrderedDict()
-        self.short: dict[Any, list[Specialization]] = {}  # the same programs, by a shorter key
+        self.short: dict[Any, Sequence[Any]] = {}  # the same programs, by a shorter key
         self.lifted: set[int] = set()  # positions of floats that were seen to change
         self.floats: dict[int, float] = {}
         self.made: dict[Any, int] = {}  # how often programs were made for a key
         self.refused: dict[Any, str] = {}  # arguments of these kinds run in dynamic mode, and why
         self.crowded = False  # whether programs were dropped
+        self.any_size = AnySize(self.dynamic)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if local.state.trace is not None or config.disable_compile:
@@ -108,7 +117,18 @@ class Compiled:
                 if short is not None:
                     self.short[short] = self.known[arguments.key]
                 return made.run(arguments.tensors, captured)
+        found = self.any_size.find(arguments)
+        if found is not None:
+            if short is not None:
+                self.recall(short, found[0])
+            return found[0].run(arguments.tensors, found[1])
         return self.specialized(args, kwargs)
+
+    def recall(self, short: Any, made: AtSizes) -> None:
+        """Finds a program for all sizes by a short key at the next call; of few sizes, in all."""
+        if len(self.short) >= SHORT:
+            self.short.clear()
+        self.short[short] = [made]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: the instance is the first argument."""
@@ -119,7 +139,7 @@ class Compiled:
         module = vars(sys.modules.get(getattr(self, "__module__", ""), sys))
         if module.get(self.name) is self:
             return self.name
-        return Compiled, (self.function, self.fullgraph)
+        return Compiled, (self.function, self.fullgraph, self.dynamic)
 
     def specialized(self, args: Any, kwargs: Any) -> Any:
         """Makes a program for these arguments, and runs it."""
@@ -128,8 +148,12 @@ class Compiled:
                 arguments = self.with_changing_floats(args, kwargs)
                 made = self.made_meanwhile(arguments)
                 if made is None:
-                    made = specialize(self.function, arguments, self.lifted)
-                    self.count(arguments.key)
+                    make = functools.partial(specialize, self.function, arguments, self.lifted)
+                    made = self.any_size.make(arguments, make)
+                    if made is None:
+                        made = make()
+                        self.tell_of_sizes(arguments.key)
+                    self.count(made, arguments.key)
                     self.remember(arguments.key, made)
         except TraceError as error:
             if self.fullgraph:
@@ -150,13 +174,30 @@ class Compiled:
         for made in self.known.get(arguments.key, ()):
             if made.bind(arguments.tensors, arguments.lifted) is not None:
                 return made
-        return None
+        found = self.any_size.find(arguments)
+        return None if found is None else found[0].made
 
-    def count(self, key: Any) -> None:
+    def tell_of_sizes(self, key: Any) -> None:
+        """A warning if each new size costs a program of its own."""
+        kind = loosened(key)
+        why = self.any_size.refused.get(kind)
+        if why is not None:
+            made = self.made[kind] = self.made.get(kind, 0) + 1
+            if made == MANY:
+                warn(
+                    f"{self.name} is compiled anew for each size of its arguments, since {why}: "
+                    "batches can be filled up to one size, loops over rows written as rl.scan."
+                )
+
+    def count(self, made: Specialization, key: Any) -> None:
         """An error if something around the function changes at every call."""
+        before: Sequence[Any] = self.known.get(key, ())
+        if made.shapes is not None:
+            key = loosened(key)
+            before = self.any_size.known.get(key, ())
         self.made[key] = self.made.get(key, 0) + 1
         if self.made[key] > config.recompiles:
-            why = self.known[key][0].what_changes() if self.known.get(key) else None
+            why = before[0].what_changes() if before else None
             raise TraceError(
                 f"it was compiled {config.recompiles} times for the same kind of arguments, since "
                 f"what it depends on changes again and again ({why or 'see config.recompiles'})"
@@ -177,6 +218,8 @@ class Compiled:
 
     def remember(self, key: Any, made: Specialization) -> None:
         """Keeps a program; of too many, the one made first is dropped."""
+        if made.shapes is not None:
+            return self.any_size.remember(loosened(key), made)
         kept = self.known.setdefault(key, [])
         kept.insert(0, made)
         del kept[config.programs_per_key :]
@@ -247,10 +290,12 @@ class Method:
 class CompiledModule(Module):
     """A module whose forward is compiled; parameters, state and modes are those of the module."""
 
-    def __init__(self, module: Module, fullgraph: bool = False) -> None:
+    def __init__(
+        self, module: Module, fullgraph: bool = False, dynamic: bool | None = None
+    ) -> None:
         super().__init__()
         self._modules["_orig_mod"] = module
-        self.__dict__["_compiled"] = Compiled(module, fullgraph)
+        self.__dict__["_compiled"] = Compiled(module, fullgraph, dynamic)
 
     @property
     def training(self) -> bool:  # type: ignore[override]
@@ -276,7 +321,8 @@ class CompiledModule(Module):
 
     def __reduce__(self) -> Any:
         """A copy, or what a file gives back, is the module compiled anew."""
-        return CompiledModule, (self._orig_mod, self.__dict__["_compiled"].fullgraph)
+        inner = self.__dict__["_compiled"]
+        return CompiledModule, (self._orig_mod, inner.fullgraph, inner.dynamic)
 
     def train(self, mode: bool = True) -> CompiledModule:
         self._orig_mod.train(mode)

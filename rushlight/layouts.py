@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight.config import config
+from rushlight.dims import index, is_extent
 from rushlight.errors import kind as kind_of
 
 MOST_DIMENSIONS = 64
@@ -143,7 +143,7 @@ def whole(value: Any, name: str, argument: str) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)
+        return index(value)
     except TypeError:
         raise TypeError(
             f"{name}(): argument '{argument}' must be int, not {kind_of(value)}"
@@ -156,7 +156,7 @@ def shape_of(name: str, size: Sequence[Any], kind: np.dtype) -> tuple[int, ...]:
         size = size[0]
     count = kind.itemsize
     for n in size:
-        if type(n) is not int:
+        if type(n) is not int and not is_extent(n):
             return shape_of(name, [whole(n, name, "size") for n in size], kind)
         if n < 0:
             raise RuntimeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -41,8 +42,9 @@ class Symbol:
     """A value of a graph in the place of an array.
 
     It has the shape, dtype and strides of the array it stands for, like its ``template``, whose
-    elements mean nothing; whoever tries to read elements gets a ``TraceError``, so that nothing
-    that depends on data becomes a constant of the graph unseen.
+    elements mean nothing (and of strides only the order, in a trace for all sizes); whoever tries
+    to read elements gets a ``TraceError``, so that nothing that depends on data becomes a constant
+    of the graph unseen.
 
     Another thread than the one that traces may meet the symbol of an argument: it waits for the
     end of the trace, and goes on with the array.
@@ -51,26 +53,39 @@ class Symbol:
     by both, as with arrays. ``version`` counts the writes to a symbol that is no view.
     """
 
-    __slots__ = ("base", "how", "node", "seen", "template", "trace", "version")
+    __slots__ = ("base", "how", "node", "seen", "sizes", "template", "trace", "version")
 
     def __init__(self, trace: Any, node: Any, template: np.ndarray) -> None:
         self.trace, self.node, self.template = trace, node, template
+        general = None if node is None else trace.extents
+        self.sizes: Any = None if general is None else general.shape(node.type)
         self.base: Symbol | None = None
         self.how: Any = None  # (view op, attributes) that make it of its base
         self.seen = 0  # the version of the root for which the node is right
         self.version = 0
 
-    shape = property(lambda self: self.template.shape)
     dtype = property(lambda self: self.template.dtype)
     ndim = property(lambda self: self.template.ndim)
-    size = property(lambda self: self.template.size)
+    size = property(lambda self: prod(self.shape))
     strides = property(lambda self: self.template.strides)
     itemsize = property(lambda self: self.template.itemsize)
-    nbytes = property(lambda self: self.template.nbytes)
+    nbytes = property(lambda self: self.size * self.itemsize)
     flags = property(lambda self: self.template.flags)
     T = property(lambda self: self.look(self.template.T))
     real = property(lambda self: self.look(self.template.real))
     imag = property(lambda self: self.look(self.template.imag))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        if self.sizes is not None:
+            return self.sizes
+        self.settle()
+        return self.template.shape
+
+    def settle(self) -> None:
+        """Numbers of the template are asked for: a trace for all sizes cannot go on."""
+        if self.trace.extents is not None:
+            self.trace.extents.settle_all()
 
     def look(self, array: np.ndarray) -> Any:
         """A look at the template: it becomes a value when a view op says how it was made."""
@@ -78,6 +93,11 @@ class Symbol:
             self.elements()
             return array
         return Symbol(self.trace, None, array)
+
+    def plain(self, value: Any) -> Any:
+        """A value with the sizes of this call in the places of those that may change."""
+        extents = self.trace.extents
+        return value if extents is None else extents.plain(value)
 
     def elements(self) -> np.ndarray:
         """The array that the symbol stands for, for another thread than the one that traces."""
@@ -99,11 +119,12 @@ class Symbol:
             self.trace.over.wait(PATIENCE)
 
     def __len__(self) -> int:
-        return len(self.template)
+        return int(self.shape[0]) if self.ndim else len(self.template)
 
     def __getitem__(self, key: Any) -> Any:
         if self.is_foreign():
             return self.elements()[key]
+        key = self.plain(key)
         array = self.template[key]
         if type(array) is not np.ndarray:
             array = self.template[(*key, ...) if isinstance(key, tuple) else (key, ...)]
@@ -114,10 +135,16 @@ class Symbol:
     def reshape(self, *shape: Any, **options: Any) -> Any:
         if self.is_foreign():
             return self.elements().reshape(*shape, **options)
-        array = self.template.reshape(*shape, **options)
+        array = self.template.reshape(*self.plain(shape), **options)
         if array.size and not np.may_share_memory(array, self.template):
             raise ValueError("a look at the elements in that shape needs a copy")
-        return self.look(array)
+        seen = self.look(array)
+        if self.trace.extents is not None:
+            sizes = tuple(shape[0]) if isinstance(shape[0], (tuple, list)) else shape
+            if any([type(n) is int and n < 0 for n in sizes]):
+                raise ValueError("a size that follows from others is worked out by the op")
+            seen.sizes = sizes
+        return seen
 
     def transpose(self, *axes: Any) -> Symbol:
         return self.look(self.template.transpose(*axes))
@@ -163,6 +190,20 @@ class Symbol:
         )
 
     __hash__ = object.__hash__
+
+
+def root(symbol: Symbol) -> Symbol:
+    """The symbol that a view, or a view of a view, is taken of."""
+    while symbol.base is not None:
+        symbol = symbol.base
+    return symbol
+
+
+def chain(symbol: Symbol) -> Any:
+    """The view ops from the root on, as tensors keep them: (chain before, op, attributes)."""
+    if symbol.base is None:
+        return None
+    return (chain(symbol.base), *symbol.how)
 
 
 def arrays(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 # A line is one layer, from the foundation to the command line. The longest name that fits counts.
 LAYERS = (
     ("errors", "config", "memory"),
-    ("dtypes",),
+    ("dtypes", "dims"),
     ("device", "layouts"),
     ("generator",),
     ("kernels",),

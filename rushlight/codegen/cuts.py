@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from rushlight.codegen.schedule import Nest
 from rushlight.codegen.values import INDEX, Loop, Value
+from rushlight.dims import is_known
 
 PIECES = 5  # at most, for each is code of its own
 WORTH = 16384  # elements below which a condition costs less than another step
@@ -21,7 +22,7 @@ MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 def pieces(nest: Nest) -> list[Nest]:
     """Nests over parts of the loops of a nest, of which each tests less than it."""
     found = [nest]
-    if nest.columns or math.prod([loop.size for loop in nest.rows]) < WORTH:
+    if nest.columns or math.prod([loop.example for loop in nest.rows]) < WORTH:
         return found
     while len(found) < PIECES:
         cuts = [(k, cut) for k, piece in enumerate(found) for cut in borders(piece)]
@@ -51,7 +52,7 @@ def borders(nest: Nest) -> Iterator[tuple[Loop, int]]:
             if found is not None:
                 loop, factor, offset = found
                 border = turning(v.op, factor, offset)
-                if 0 < border < loop.size:
+                if is_known((border,)) and 0 < border < loop.example:
                     yield loop, border
         elif v.op in ("floor", "mod") and v.kind == INDEX:
             found = line(nest, [(v.args[0], 1)])

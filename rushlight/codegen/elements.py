@@ -6,12 +6,14 @@ import functools
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from rushlight.codegen.blocks import Blocks, Frame
+from rushlight.codegen.blocks import Blocks, Frame, Number
 from rushlight.codegen.instructions import TYPES, bits_of, repeated, vector
 from rushlight.codegen.math import EXPANSIONS
 from rushlight.codegen.traverse import Free
 from rushlight.codegen.values import INDEX, RELATIONS, SIGNED, Builder, Loop, Value
+from rushlight.dims import Dim, Size, at_least, is_known
 
 Terms = list[tuple[Value, int]]
 UNARY = frozenset(("neg", "not", "abs", "sqrt", "floor", "ceil", "trunc", "rint"))
@@ -44,6 +46,19 @@ class Elements(Blocks):
 
     @abstractmethod
     def error_slot(self) -> str: ...
+
+    @abstractmethod
+    def size(self, dim: Dim) -> str: ...
+
+    def amount(self, size: Size) -> Number:
+        """A size as text has it: the number, or the name of what a run knows."""
+        return self.size(size) if isinstance(size, Dim) else size
+
+    def constant(self, number: Any, kind: str, lanes: int) -> str:
+        if not isinstance(number, Dim):
+            return super().constant(number, kind, lanes)
+        x = self.size(number)
+        return x if lanes == 1 else self.splat(INDEX, lanes, x)
 
     def enter(self, loop: Loop, base: str) -> None:
         """Opens a loop in the current frame; ``base`` is its index."""
@@ -193,10 +208,10 @@ class Elements(Blocks):
         bounds = self.b.bounds(difference)
         if len(moving) != 1 or moving[0][0].op != "var" or bounds is None:
             return None
-        if max(-bounds[0], bounds[1]) >= 2**30:
+        if not is_known((*bounds, moving[0][1])) or max(-bounds[0], bounds[1]) >= 2**30:
             return None
         step = moving[0][1]
-        rest = self.let(f"sub i64 {-offset}, {self.distance([*even, *moving])}")
+        rest = self.let(f"sub i64 {self.amount(-offset)}, {self.distance([*even, *moving])}")
         limit = self.splat("i32", lanes, self.let(f"trunc i64 {rest} to i32"))
         numbers = ", ".join([f"i32 {n * step}" for n in range(lanes)])
         return self.compare(v.op, "i32", lanes, f"<{numbers}>", limit)
@@ -207,7 +222,7 @@ class Elements(Blocks):
         for atom, factor in terms:
             x = self.bases[atom.data] if atom.op == "var" else self.get(atom, 1)
             if factor != 1:
-                x = self.let(f"mul i64 {x}, {factor}")
+                x = self.let(f"mul i64 {x}, {self.amount(factor)}")
             total = self.let(f"add i64 {total}, {x}") if total else x
         return total
 
@@ -222,7 +237,7 @@ class Elements(Blocks):
         """Quotient or remainder of an index by a number; in 32 bits where that is enough."""
         x, divisor = self.get(v.args[0], lanes), v.data
         bounds = self.b.bounds(v.args[0])
-        if bounds is None or bounds[0] < 0:
+        if bounds is None or not at_least(bounds[0], 0):
             t = vector("i64", lanes)
             d = self.constant(divisor, INDEX, lanes)
             rest = self.let(f"srem {t} {x}, {d}")
@@ -233,7 +248,7 @@ class Elements(Blocks):
                 return rest
             return self.let(f"sdiv {t} {self.let(f'sub {t} {x}, {rest}')}, {d}")
         word = "udiv" if v.op == "floor" else "urem"
-        small = lanes > 1 and bounds[1] < 2**31
+        small = lanes > 1 and is_known((bounds[1], divisor)) and bounds[1] < 2**31
         kind = "i32" if small else "i64"
         x = self.cast("i64", kind, lanes, x)
         y = self.let(f"{word} {vector(kind, lanes)} {x}, {self.constant(divisor, kind, lanes)}")

@@ -8,12 +8,13 @@ group has one stage without loops; a softmax has three over its columns: maximum
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rushlight.codegen.pull import Buffer
 from rushlight.codegen.traverse import walk
 from rushlight.codegen.values import Builder, Loop, Value
+from rushlight.dims import Size, at, example
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -89,12 +90,18 @@ class Kernel:
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     errors: tuple[Callable[[int], Exception], ...]
-    count: int
+    count: Size
     chunk: int
+    work: int  # of one part, in elements
     window: Window | None = None
 
     def __str__(self) -> str:
         return show(self)
+
+    def parts_at(self, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """How many parts there are for these sizes, and how many of them make a chunk."""
+        count, lone = at(self.count, sizes), self.rows == (self.vector,)
+        return count, chunk_of(count, self.work, LINE if lone else 1) if count else 1
 
 
 def values_of(stages: Iterable[Stage]) -> list[Value]:
@@ -127,7 +134,8 @@ def make_kernel(
         outputs=tuple(stored),
         errors=tuple({v.data: None for v in values if v.op == "checked"}),
         count=count,
-        chunk=chunk_of(count, work, LINE if lone else 1),
+        chunk=chunk_of(example(count), work, LINE if lone else 1),
+        work=work,
         window=window,
     )
 

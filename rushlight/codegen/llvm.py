@@ -21,6 +21,7 @@ from rushlight.codegen.memory import Memory
 from rushlight.codegen.pull import identity
 from rushlight.codegen.traverse import Free, walk
 from rushlight.codegen.values import INDEX, Loop, Value
+from rushlight.dims import divisor
 
 SHORT = 16  # turns of a nest that is written out: a window of pooling
 FLUSH = 256  # turns of a loop after which its sums go to the next level, which keeps them accurate
@@ -55,8 +56,9 @@ class Function(Memory):
     ) -> list[str]:
         """One part of the kernel: a row, or all rows along the vectorised loop."""
         for loop in reversed(outer[1:]):
-            self.enter(loop, self.let(f"urem i64 {row}, {loop.size}"))
-            row = self.let(f"udiv i64 {row}, {loop.size}")
+            size = self.amount(loop.size)
+            self.enter(loop, self.let(f"urem i64 {row}, {size}"))
+            row = self.let(f"udiv i64 {row}, {size}")
         if outer:
             self.enter(outer[0], row)
         if inner is None:
@@ -72,16 +74,17 @@ class Function(Memory):
         """Where a loop begins and ends."""
         window = self.kernel.window
         if window is None or window.loop is not loop:
-            return 0, loop.size
+            return 0, self.amount(loop.size)
         begin = self.let(f"mul i64 {self.bases[window.part]}, {window.chunk}")
         end = self.let(f"add i64 {begin}, {window.chunk}")
-        return begin, self.least(end, loop.size)
+        return begin, self.least(end, self.amount(loop.size))
 
     def grain_of(self, loop: Loop) -> int:
         """What divides all places where a loop may begin and end."""
         window = self.kernel.window
         windowed = window is not None and window.loop is loop
-        return math.gcd(window.chunk, loop.size) if window and windowed else loop.size
+        size = divisor(loop.size)
+        return math.gcd(window.chunk, size) if window and windowed else size
 
     def least(self, a: str, b: Number) -> str:
         return self.let(f"select i1 {self.let(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
@@ -195,12 +198,14 @@ class Function(Memory):
 
         step = FLUSH * (self.full if loop is self.along else 1)
         scalar = self.along not in stage.loops and not stage.stores
-        short = scalar and math.prod([n.size for n in stage.loops]) <= SHORT
+        turns = math.prod([n.size for n in stage.loops])
+        short = scalar and isinstance(turns, int) and turns <= SHORT
         if short:
             return self.unrolled(loop.size, carried, entered)
         if rest:
             return self.each(begin, end, 1, carried, entered)
-        if stage.scans or not stage.folds or loop.size <= 2 * step:
+        few = isinstance(loop.size, int) and loop.size <= 2 * step
+        if stage.scans or not stage.folds or few:
             return innermost(begin, end, carried)
         return self.each(begin, end, step, carried, block)
 
@@ -311,7 +316,7 @@ def lanes_of(kernel: Kernel, vector_bytes: int) -> int:
     unroll = 4 if weight <= 30 else 2 if weight <= 120 else 1
     if of_any_size(kernel):
         return lanes * unroll
-    size = kernel.vector.size if kernel.window is None else kernel.window.chunk
+    size = kernel.vector.example if kernel.window is None else kernel.window.chunk
     while unroll > 1 and size % (lanes * unroll) and size < 8 * lanes * unroll:
         unroll //= 2
     while lanes > 2 and lanes // 2 >= size:

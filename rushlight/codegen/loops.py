@@ -39,7 +39,7 @@ def lower(group: Group, late: Collection[Node] = ()) -> list[Kernel]:
         late: outputs that take the memory of an input, and are stored after its last use.
     """
     pull = Pull(group.nodes)
-    if not any([node.type.size for node in group.outputs]):
+    if all([node.type.size == 0 for node in group.outputs]):
         return []
     for node in group.nodes:
         if node.op is ITEM:
@@ -64,7 +64,7 @@ def pulled(pull: Pull, group: Group) -> list[Nest]:
     Outputs that are neither a row nor rows × columns have loops of their own.
     """
     b = pull.b
-    outputs = [node for node in group.outputs if node.type.size]
+    outputs = [node for node in group.outputs if node.type.size != 0]
     sizes = {node.type.size for node in outputs}
     rows, columns, full = next(folded_spaces(pull, group, sizes), ([], (), None))
     nests = []
@@ -84,7 +84,7 @@ def pulled(pull: Pull, group: Group) -> list[Nest]:
 
 
 def dimensions(shape: Sequence[int]) -> int:
-    return len([n for n in shape if n > 1])
+    return len([n for n in shape if n not in (0, 1)])
 
 
 def folded_spaces(pull: Pull, group: Group, sizes: set[int]) -> Iterator[Space]:
@@ -127,7 +127,7 @@ def scattered(pull: Pull, node: Node) -> list[Kernel]:
     place = linear(b, target, buffer.shape)
     store = Store(buffer, place, value.cast(buffer.kind), scatter.how)
     # Indices that are a dimension of the result by themselves never meet each other there.
-    apart = [loop for loop in loops if loop.size > 1 and b.variable(loop) in target]
+    apart = [loop for loop in loops if loop.size != 1 and b.variable(loop) in target]
     after = Nest(b, apart, [loop for loop in loops if loop not in apart], [store], ordered=True)
     return [*kernels, after.sweep()]
 
@@ -140,7 +140,7 @@ def scanned(pull: Pull, node: Node) -> list[Kernel]:
     index = tuple([b.variable(loop) for loop in loops])
     value = element = scan.element(index)
     along = loops[scan.dim] if loops else Loop("i", 1)
-    if along.size > 1:
+    if along.size != 1:
         value = b.make("scan", element.kind, (element,), Fold(scan.how, (along,)))
     place = linear(b, index, buffer.shape)
     rows = [loop for loop in loops if loop is not along]

@@ -11,6 +11,12 @@ from rushlight.codegen.kernel import Kernel, Store
 from rushlight.codegen.pull import Buffer
 from rushlight.codegen.traverse import unguarded
 from rushlight.codegen.values import Value
+from rushlight.dims import Dim, Size, is_known
+
+
+def is_general(kernel: Kernel) -> bool:
+    """Whether a kernel is for all sizes: then it gets a table of them, behind its buffers."""
+    return not is_known([n for b in (*kernel.inputs, *kernel.outputs) for n in b.shape])
 
 
 class Memory(Elements):
@@ -20,6 +26,8 @@ class Memory(Elements):
         super().__init__(kernel.b, kernel.vector, kernel.errors)
         self.kernel, self.full, self.masks = kernel, lanes, masks
         self.table = {b: n for n, b in enumerate((*kernel.inputs, *kernel.outputs))}
+        self.sizes: dict[Dim, int] = {}  # which a run knows, in the order of their table
+        self.sized = is_general(kernel)
 
     def pointer(self, number: int) -> str:
         """An address of the table."""
@@ -31,7 +39,18 @@ class Memory(Elements):
         return found
 
     def error_slot(self) -> str:
-        return self.pointer(len(self.table))
+        return self.pointer(len(self.table) + self.sized)
+
+    def size(self, dim: Dim) -> str:
+        """A size that a run knows, from the table of them behind all buffers."""
+        found = self.find(dim)
+        if found is None:
+            number = self.sizes.setdefault(dim, len(self.sizes))
+            table = self.pointer(len(self.table))
+            with self.placed(0):
+                place = self.let(f"getelementptr i64, ptr {table}, i64 {number}")
+                found = self.frames[-1].known[dim] = self.let(f"load i64, ptr {place}")
+        return found
 
     def local(self, buffer: Buffer) -> str:
         """Memory of a row, on the stack: elements, or vectors of them if rows are vectorised."""
@@ -39,12 +58,13 @@ class Memory(Elements):
         if found is None:
             whole = self.along in self.kernel.rows
             count = buffer.size * self.full if whole else buffer.size + self.full
+            number = self.amount(count)
             with self.placed(0):
-                line = f"alloca {memory(buffer.kind)}, i64 {count}, align 64"
+                line = f"alloca {memory(buffer.kind)}, i64 {number}, align 64"
                 found = self.frames[-1].known[buffer] = self.let(line)
         return found
 
-    def address(self, buffer: Buffer, terms: Terms, offset: int, unit: str) -> str:
+    def address(self, buffer: Buffer, terms: Terms, offset: Size, unit: str) -> str:
         """Where an element is, or the first lane of one; each loop adds its part once."""
         address = self.local(buffer) if buffer.local else self.pointer(self.table[buffer])
         parts: dict[int, Terms] = {}
@@ -63,7 +83,9 @@ class Memory(Elements):
                     found = self.let(f"getelementptr {unit}, ptr {address}, i64 {step}")
                     self.frames[-1].known[met] = found
             address = found
-        return self.let(f"getelementptr {unit}, ptr {address}, i64 {offset}") if offset else address
+        if offset == 0:
+            return address
+        return self.let(f"getelementptr {unit}, ptr {address}, i64 {self.amount(offset)}")
 
     def places(self, buffer: Buffer, place: Value, lanes: int) -> str:
         """An address for each lane."""
@@ -124,7 +146,7 @@ class Memory(Elements):
             return self.call(name, "void", [(t, x), *place])
         return self.call(name, t, [*place, (t, "zeroinitializer")])
 
-    def load_apart(self, address: str, kind: str, lanes: int, step: int, align: int) -> str:
+    def load_apart(self, address: str, kind: str, lanes: int, step: Size, align: int) -> str:
         """Lanes that are a number of elements apart."""
         t, total = vector(kind, lanes), "poison"
         if step == -1:
@@ -133,7 +155,7 @@ class Memory(Elements):
             order = ", ".join([f"i32 {n}" for n in reversed(range(lanes))])
             return self.let(f"shufflevector {t} {x}, {t} poison, <{lanes} x i32> <{order}>")
         for lane in range(lanes):
-            place = self.let(f"getelementptr {kind}, ptr {address}, i64 {lane * step}")
+            place = self.let(f"getelementptr {kind}, ptr {address}, i64 {self.amount(lane * step)}")
             x = self.let(f"load {kind}, ptr {place}, align {align}")
             total = self.let(f"insertelement {t} {total}, {kind} {x}, i64 {lane}")
         return total

@@ -168,7 +168,7 @@ class Pull:
                 self.known[n, i] = self.compute(n, i)
 
     def compute(self, node: Node, index: tuple[Value, ...]) -> Any:
-        if not isinstance(node.type, tuple) and not node.type.size:
+        if not isinstance(node.type, tuple) and node.type.size == 0:
             return self.b.constant(0, node.type.kind)  # no element of it is ever looked at
         if node not in self.inside or (node.op is ITEM and node.inputs[0] not in self.inside):
             return self.load(node, index)
@@ -191,7 +191,7 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
     """The distance of neighbours in each dimension of a C-contiguous array."""
     steps = [1] * len(shape)
     for n in range(len(shape) - 2, -1, -1):
-        steps[n] = steps[n + 1] * max(shape[n + 1], 1)
+        steps[n] = steps[n + 1] * (shape[n + 1] if shape[n + 1] != 0 else 1)
     return tuple(steps)
 
 

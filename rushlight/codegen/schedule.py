@@ -12,6 +12,7 @@ from rushlight.codegen.kernel import Accumulation, Kernel, Stage, Store, Window,
 from rushlight.codegen.pull import Buffer, Columns
 from rushlight.codegen.traverse import substitute, unguarded, walk
 from rushlight.codegen.values import INDEX, MATH, Fold, Loop, Value
+from rushlight.dims import at_least, example
 
 LOCAL_BYTES = 32768  # of a row that is kept between stages: what a first-level cache holds
 PARALLEL = 65536  # elements beyond which a few long rows are cut in parts
@@ -37,8 +38,8 @@ class Nest:
         ordered: bool = False,
     ) -> None:
         self.b = b
-        self.rows = [loop for loop in rows if loop.size > 1]
-        self.columns = [loop for loop in columns if loop.size > 1]
+        self.rows = [loop for loop in rows if loop.size not in (0, 1)]
+        self.columns = [loop for loop in columns if loop.size not in (0, 1)]
         self.stores = list(stores)
         self.ordered = ordered  # columns must be gone through in order
 
@@ -78,10 +79,10 @@ class Nest:
                 continue
             terms, _ = self.b.expand([(v.args[0], 1)])
             for atom, factor in terms.items():
-                if atom.op != "var" or factor <= 0 or v.data % factor:
+                if atom.op != "var" or not at_least(factor, 1) or v.data % factor != 0:
                     continue
                 size = v.data // factor
-                if 1 < size < atom.data.size and atom.data.size % size == 0:
+                if size != 1 and size != atom.data.size and atom.data.size % size == 0:
                     yield atom.data, size
 
     def collapse(self) -> None:
@@ -135,11 +136,11 @@ class Nest:
             for place, stored, free in places:
                 if loop in free:
                     gain = 4.0 if step(place, loop, self.b) == 1 else -2.0 if stored else 1.0
-                    score += gain * math.prod([n.size for n in free])
-            score *= loop.size / (-(-loop.size // 8) * 8)
+                    score += gain * math.prod([n.example for n in free])
+            score *= loop.example / (-(-loop.example // 8) * 8)
             for fold in folds:
                 if loop in fold.data.loops:  # lanes must be combined in the end
-                    score -= 6 * math.prod([n.size for n in self.b.free(fold)])
+                    score -= 6 * math.prod([n.example for n in self.b.free(fold)])
             if score > best:
                 best, found = score, loop
         return found
@@ -181,7 +182,7 @@ class Nest:
         place = b.affine(places)
         shape = tuple([n.size for n in columns])
         size = math.prod(shape) * 8 * (LANES if vector in rows else 1)
-        if not columns or size > LOCAL_BYTES:
+        if not columns or example(size) > LOCAL_BYTES:
             return stages
         folds = {fold.value: fold.value for stage in stages for fold in stage.folds}
         kept: dict[Value, Value] = {}
@@ -208,7 +209,7 @@ class Nest:
         """A row's work in elements, those of costly functions counted tenfold."""
         rows = set(self.rows)
         seen = self.values()
-        inner = [math.prod([n.size for n in self.b.free(v) - rows]) for v in seen]
+        inner = [math.prod([n.example for n in self.b.free(v) - rows]) for v in seen]
         heavy = [10 * n for v, n in zip(seen, inner, strict=True) if v.op in MATH]
         loads = [n for v, n in zip(seen, inner, strict=True) if v.op in ("load", "div")]
         return max(1, (sum(heavy) + sum(loads)) // 2)
@@ -221,17 +222,17 @@ class Nest:
             return [first, *self.kernels(late)]
         work, window = self.cost(), None
         if vector is not None and vector in self.rows and len(self.rows) > 1:
-            outer = math.prod([n.size for n in self.rows if n is not vector])
+            outer = math.prod([n.example for n in self.rows if n is not vector])
             across = self.across(vector)
-            if outer < PARTS and outer * vector.size > PARALLEL:
+            if outer < PARTS and outer * vector.example > PARALLEL:
                 window = Window(Loop("part", -(-vector.size // LONG)), vector, LONG)
-            elif across is not None and vector.size >= 2 * TILE:
+            elif across is not None and vector.example >= 2 * TILE:
                 window = Window(Loop("part", -(-vector.size // TILE)), vector, TILE)
                 self.rows.remove(across)
                 self.rows.append(across)
             if window is not None:
                 self.rows.insert(0, window.part)
-            work *= window.chunk if window else vector.size
+            work *= window.chunk if window else vector.example
         return [make_kernel(self.b, self.rows, self.stages(vector, late), vector, work, window)]
 
     def across(self, vector: Loop) -> Loop | None:
@@ -255,10 +256,10 @@ class Nest:
             self.columns.append(vector)
         work = self.cost()
         if vector is not None and not self.rows and work > PARALLEL:
-            chunk = -(-vector.size // 8 // 64) * 64
+            chunk = -(-vector.example // 8 // 64) * 64
             window = Window(Loop("part", -(-vector.size // chunk)), vector, chunk)
             self.rows.append(window.part)
-            work = work * chunk // vector.size
+            work = work * chunk // vector.example
         return make_kernel(self.b, self.rows, self.stages(vector), vector, work, window)
 
     def parts(self, vector: Loop | None) -> Kernel | None:
@@ -272,10 +273,10 @@ class Nest:
             or any([v.op == "fold" for v in inner])
         ):
             return None
-        count = math.prod([n.size for n in self.rows])
-        loop = max(folds[0].data.loops, key=lambda n: n.size)
-        total = count * math.prod([n.size for n in folds[0].data.loops])
-        chunk = -(-loop.size // min(PARTS, max(1, total // LONG)))
+        count = math.prod([n.example for n in self.rows])
+        loop = max(folds[0].data.loops, key=lambda n: n.example)
+        total = count * math.prod([n.example for n in folds[0].data.loops])
+        chunk = -(-loop.example // min(PARTS, max(1, total // LONG)))
         chunk = -(-chunk // 64) * 64 if loop is vector else chunk
         part = Loop("part", -(-loop.size // chunk))
         if count >= (8 * LANES if vector in rows else 8) or total < PARALLEL or part.size == 1:
@@ -294,7 +295,7 @@ class Nest:
             loads = tuple([b.load(m, m.kind, (place,)) for m in buffers])
             results[fold] = b.make("fold", fold.kind, loads, Fold(fold.data.how, (part,)))
         first = Nest(b, self.rows, (), stores)
-        stages, work = first.stages(vector), first.cost() * chunk // loop.size
+        stages, work = first.stages(vector), first.cost() * chunk // loop.example
         self.replace(results, {})
         window = Window(part, loop, chunk)
         return make_kernel(b, [part, *self.rows], stages, vector, work, window)

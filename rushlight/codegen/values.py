@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.dims import Dim, Size, at_least, example, greatest, least
+
 INDEX = "index"  # counts and positions: 64-bit integers that never overflow
 BOOL = "b1"
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -34,6 +36,11 @@ class Loop:
 
     name: str
     size: Any
+
+    @property
+    def example(self) -> int:
+        """The size, or one that it may have."""
+        return example(self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +188,8 @@ class Builder:
 
     def constant(self, number: Any, kind: str) -> Value:
         """A number of this kind."""
+        if isinstance(number, Dim) and kind != INDEX:
+            return self.cast(self.constant(number, INDEX), kind)
         if kind in FLOATS:
             number = float(number)
             key = number if number == number and number else repr(number)  # -0.0 is not 0.0
@@ -189,6 +198,8 @@ class Builder:
                 found = Value(self, "constant", kind, (), number)
                 self.known["constant", kind, key] = found
             return found
+        if kind == INDEX and isinstance(number, Dim):
+            return self.make("constant", kind, (), number)
         return self.make("constant", kind, (), bool(number) if kind == BOOL else int(number))
 
     def loop(self, name: str, size: Any) -> Value:
@@ -278,7 +289,7 @@ class Builder:
     def cast(self, x: Value, kind: str) -> Value:
         if x.kind == kind:
             return x
-        if x.op == "constant" and kind != BOOL:
+        if x.op == "constant" and kind != BOOL and not isinstance(x.data, Dim):
             least = 0 if kind in UNSIGNED else -128
             most = 2**24 if kind[-2:] in ("32", "64") or kind == INDEX else 128
             if least <= x.data < most and x.data == int(x.data):  # the same in both kinds
@@ -299,7 +310,7 @@ class Builder:
         """
         position = self.position(j)
         bounds = self.bounds(position)
-        if bounds is not None and isinstance(size, int) and 0 <= bounds[0] <= bounds[1] < size:
+        if bounds is not None and at_least(bounds[0], 0) and at_least(size - 1, bounds[1]):
             return position
         return self.make("checked", INDEX, (position, self.position(size)), what)
 
@@ -381,9 +392,9 @@ class Builder:
     def quotient(self, x: Value, divisor: int) -> Value:
         """⌊x / divisor⌋ of an index by a positive int."""
         whole, rest = self.divide(x, divisor)
-        bounds = self.bounds(rest)
-        if bounds is not None and bounds[0] // divisor == bounds[1] // divisor:
-            return whole + bounds[0] // divisor
+        multiple = self.multiple(rest, divisor)
+        if multiple is not None:
+            return whole + multiple
         if rest.op == "floor":  # (v // a) // b is v // (a·b)
             return whole + self.quotient(rest.args[0], rest.data * divisor)
         return whole + self.make("floor", INDEX, (rest,), divisor)
@@ -391,18 +402,29 @@ class Builder:
     def modulus(self, x: Value, divisor: int) -> Value:
         """x − divisor·⌊x / divisor⌋."""
         _, rest = self.divide(x, divisor)
-        bounds = self.bounds(rest)
-        if bounds is not None and bounds[0] // divisor == bounds[1] // divisor:
-            return rest - divisor * (bounds[0] // divisor)
+        multiple = self.multiple(rest, divisor)
+        if multiple is not None:
+            return rest - divisor * multiple
         if rest.op == "mod" and rest.data % divisor == 0:
             return self.modulus(rest.args[0], divisor)
         return self.make("mod", INDEX, (rest,), divisor)
+
+    def multiple(self, x: Value, divisor: Size) -> Size | None:
+        """The quotient of an index by a number, if it is the same for all that it can be."""
+        bounds = self.bounds(x)
+        if bounds is None:
+            return None
+        low, high = bounds
+        if at_least(low, 0) and at_least(divisor - 1, high):
+            return 0
+        both = low // divisor, high // divisor
+        return both[0] if both[0] == both[1] else None
 
     def divide(self, x: Value, divisor: int) -> tuple[Value, Value]:
         """(q, r) with x = divisor·q + r, q made of the terms that divide evenly."""
         terms, offset = self.expand([(x, 1)])
         even = [(a, f // divisor) for a, f in terms.items() if f % divisor == 0]
-        odd = [(a, f) for a, f in terms.items() if f % divisor]
+        odd = [(a, f) for a, f in terms.items() if f % divisor != 0]
         one = self.constant(1, INDEX)
         whole = self.affine([*even, (one, offset // divisor)])
         return whole, self.affine([*odd, (one, offset % divisor)])
@@ -413,7 +435,7 @@ class Builder:
             case "constant":
                 return x.data, x.data
             case "var":
-                return (0, x.data.size - 1) if isinstance(x.data.size, int) else None
+                return 0, x.data.size - 1
             case "mod":
                 return 0, x.data - 1
             case "floor":
@@ -426,11 +448,8 @@ class Builder:
                 a, b = self.bounds(x.args[-2]), self.bounds(x.args[-1])
                 if a is None or b is None:
                     return None
-                if x.op == "min":
-                    return min(a[0], b[0]), min(a[1], b[1])
-                if x.op == "max":
-                    return max(a[0], b[0]), max(a[1], b[1])
-                return min(a[0], b[0]), max(a[1], b[1])
+                low = greatest(a[0], b[0]) if x.op == "max" else least(a[0], b[0])
+                return low, (least if x.op == "min" else greatest)(a[1], b[1])
             case "affine":
                 factors, low = x.data
                 high = low
@@ -438,7 +457,9 @@ class Builder:
                     inner = self.bounds(atom)
                     if inner is None:
                         return None
-                    ends = sorted((inner[0] * factor, inner[1] * factor))
+                    ends = (inner[0] * factor, inner[1] * factor)
+                    if not at_least(factor, 0):
+                        ends = ends[::-1]
                     low, high = low + ends[0], high + ends[1]
                 return low, high
         return None
@@ -449,13 +470,15 @@ class Builder:
         if bounds is None:
             return None
         low, high = bounds
+        above, below = at_least(low, 1), at_least(-1, high)
+        zero = low == 0 and high == 0
         known = {
-            "lt": (high < 0, low >= 0),
-            "le": (high <= 0, low > 0),
-            "gt": (low > 0, high <= 0),
-            "ge": (low >= 0, high < 0),
-            "eq": (low == high == 0, low > 0 or high < 0),
-            "ne": (low > 0 or high < 0, low == high == 0),
+            "lt": (below, at_least(low, 0)),
+            "le": (at_least(0, high), above),
+            "gt": (above, at_least(0, high)),
+            "ge": (at_least(low, 0), below),
+            "eq": (zero, above or below),
+            "ne": (above or below, zero),
         }[op]
         return True if known[0] else False if known[1] else None
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import Dim
 from rushlight.kernels.pooling import Window
 from rushlight.kernels.resampling import Map
 from rushlight.kernels.windows import Geometry
@@ -94,7 +95,7 @@ def literal(value: Any) -> str:
         return f"{{{', '.join([f'{literal(k)}: {literal(v)}' for k, v in value.items()])}}}"
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({value})"
-    if value is None or isinstance(value, (bool, int, float, complex, str)):
+    if value is None or isinstance(value, (bool, int, float, complex, str, Dim)):
         return repr(value)
     raise TypeError(f"a graph cannot hold an attribute of type {type(value).__name__}: {value!r}")
 

@@ -15,8 +15,8 @@ from rushlight.generator import Generator
 from rushlight.graph.ir import CAPTURED, INPUT, Node, type_of, walk
 from rushlight.graph.streams import STATE
 from rushlight.graph.templates import hollow
-from rushlight.graph.trace import Trace, root
-from rushlight.symbol import Symbol, TraceError
+from rushlight.graph.trace import Trace
+from rushlight.symbol import Symbol, TraceError, root
 from rushlight.tensor import LEAF, Tensor, wrap
 
 Outside = Symbol | Generator
@@ -29,6 +29,8 @@ class Inner(Trace):
     """
 
     def __init__(self, outer: Trace) -> None:
+        if outer.extents is not None:
+            outer.extents.settle_all()
         super().__init__()
         self.outer, self.begun = outer, True
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward

@@ -27,9 +27,9 @@ from rushlight.ops.base import Op
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Shape and dtype of a value. (Sizes that only a run knows will be symbols beside ints.)"""
+    """Shape and dtype of a value. Sizes that only a run knows are symbols (``dims.py``)."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     dtype: dtypes.dtype
 
     def __str__(self) -> str:
@@ -41,11 +41,11 @@ class TensorType:
         return SHORT[self.dtype.name]
 
     @property
-    def size(self) -> int:
+    def size(self) -> Any:
         return prod(self.shape)
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Any:
         return self.size * self.dtype.itemsize
 
 

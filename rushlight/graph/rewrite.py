@@ -12,6 +12,7 @@ variables stand for, which it names as its parameters; it returns None where the
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import broadcast
 from rushlight.graph.attributes import literal, nested
+from rushlight.graph.inference import inferred
 from rushlight.graph.ir import (
     CAPTURED,
     CONSTANT,
@@ -275,10 +278,14 @@ def infer(op: Op, inputs: Sequence[Node | None], attrs: Mapping[str, Any]) -> Te
     if op is CAST:
         return TensorType(types[0].shape, attrs["dtype"])
     if isinstance(op, View):
-        hollow = np.broadcast_to(np.zeros((), types[0].dtype.numpy), types[0].shape)
-        y = hollow.reshape(attrs["shape"]) if op is VIEW else op.eager(hollow, **attrs)
-        return TensorType(y.shape, dtypes.from_numpy(y.dtype))
-    return TensorType(np.broadcast_shapes(*[t.shape for t in types]), types[0].dtype)
+        return inferred(functools.partial(view_type, op), types, attrs)
+    return TensorType(broadcast(*[t.shape for t in types]), types[0].dtype)
+
+
+def view_type(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> TensorType:
+    hollow = np.broadcast_to(np.zeros((), types[0].dtype.numpy), types[0].shape)
+    y = hollow.reshape(attrs["shape"]) if op is VIEW else op.eager(hollow, **attrs)
+    return TensorType(y.shape, dtypes.from_numpy(y.dtype))
 
 
 class Rewriter:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.generator import Generator
-from rushlight.graph.ir import CAPTURED, Node, TensorType, item, type_of
+from rushlight.graph.ir import CAPTURED, Node, TensorType, item
 from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op
 from rushlight.symbol import Symbol, TraceError
@@ -48,13 +48,19 @@ class Streams:
         return stream
 
     def draw(
-        self, op: Op, nodes: Sequence[Any], y: Any, attrs: dict[str, Any], generator: Generator
+        self,
+        op: Op,
+        nodes: Sequence[Any],
+        y: Any,
+        kinds: Any,
+        attrs: dict[str, Any],
+        generator: Generator,
     ) -> Any:
         """The symbols of a random op, whose results look like ``y``."""
         stream = self.of(generator)
         self.check(stream)
         several = y if isinstance(y, tuple) else (y,)
-        kinds: Any = (*[type_of(part) for part in several], STATE)
+        kinds = (*(kinds if isinstance(kinds, tuple) else (kinds,)), STATE)
         attrs = {**attrs, "generator": list(self.known).index(generator)}
         node = Node(op, (stream.node, *nodes), attrs, kinds, self.trace.source())
         stream.node = stream.latest = item(node, len(several))

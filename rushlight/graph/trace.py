@@ -22,6 +22,7 @@ from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
 from rushlight.generator import Generator
 from rushlight.graph.effects import Capture, Effects
+from rushlight.graph.extents import Extent, Extents, Sizes
 from rushlight.graph.guards import Guards
 from rushlight.graph.host import Host, Numbers
 from rushlight.graph.ir import (
@@ -40,11 +41,11 @@ from rushlight.graph.ir import (
 )
 from rushlight.graph.modules import Paths
 from rushlight.graph.streams import Streams
-from rushlight.graph.templates import hollow
+from rushlight.graph.templates import hollow, memory_key
 from rushlight.ops.base import Op, registry
 from rushlight.ops.elementwise import common_dtype, mismatch
 from rushlight.ops.families import Elementwise, number
-from rushlight.symbol import Symbol, TraceError
+from rushlight.symbol import Symbol, TraceError, chain, root
 from rushlight.tensor import LEAF, VIEW, Tensor, wrap
 
 
@@ -62,7 +63,8 @@ class Trace:
       return %3
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes | None = None) -> None:
+        self.extents = None if sizes is None else Extents(self, sizes)
         self.thread, self.over = threading.get_ident(), threading.Event()
         self.inputs: list[Node] = []
         self.captures: list[Capture] = []
@@ -126,10 +128,16 @@ class Trace:
         generator = attrs.get("generator")
         if isinstance(generator, Generator):
             self.random.of(generator)  # whose state is kept before anything is tried
-            y = self.infer(op, nodes, templates, attrs)
-            return self.random.draw(op, nodes, y, attrs, generator)
-        y = self.infer(op, nodes, templates, attrs)
-        return self.symbols(op, nodes, attrs, y)
+        here = attrs if self.extents is None else self.extents.here(attrs)
+        y = self.infer(op, nodes, templates, here)
+        kinds = self.type(op, nodes, attrs, y)
+        if isinstance(generator, Generator):
+            return self.random.draw(op, nodes, y, kinds, attrs, generator)
+        return self.symbols(op, nodes, attrs, y, kinds)
+
+    def type(self, op: Op, nodes: Sequence[Node | None], attrs: Any, y: Any) -> Any:
+        """The type of the results of an op, which look like ``y`` in this call."""
+        return type_of(y) if self.extents is None else self.extents.type_of(op, nodes, attrs)
 
     def decomposed(self, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The symbols of an op that says what it is made of, unless it declines."""
@@ -159,6 +167,8 @@ class Trace:
             zeros = [None if t is None else np.zeros(t.shape, t.dtype) for t in templates]
             y = local.state.run(op.compute, zeros, attrs)
         except Exception:
+            if len(nodes) != len(templates):
+                raise
             arrays = [None if n is None else self.value(n) for n in nodes]
             y = local.state.run(op.compute, arrays, attrs)
         if isinstance(y, tuple):
@@ -172,8 +182,10 @@ class Trace:
             self.values[n] = local.state.run(compute, n, arrays)
         return self.values[node]
 
-    def symbols(self, op: Any, nodes: tuple[Node | None, ...], attrs: Any, y: Any) -> Any:
-        node = Node(op, nodes, attrs, type_of(y), self.source())
+    def symbols(
+        self, op: Any, nodes: tuple[Node | None, ...], attrs: Any, y: Any, kinds: Any
+    ) -> Any:
+        node = Node(op, nodes, attrs, kinds, self.source())
         if not isinstance(y, tuple):
             return Symbol(self, node, hollow(y))
         return tuple([Symbol(self, item(node, i), hollow(part)) for i, part in enumerate(y)])
@@ -185,7 +197,7 @@ class Trace:
             kind = dtypes.get_default_dtype()
         found: list[Any] = []
         for t in operands:
-            if isinstance(t, Host):
+            if isinstance(t, Host) or type(t) is Extent:
                 wide = dtypes.float32 if kind.numpy in dtypes.HALF else kind  # as `number` has it
                 found.append(self.run(CAST, (t.symbol(),), {"dtype": wide}))
             elif not isinstance(t, Tensor):
@@ -200,7 +212,7 @@ class Trace:
         """The node and the template of an operand."""
         if t is None:
             return None, None
-        if isinstance(t, Host):
+        if isinstance(t, Host) or type(t) is Extent:
             t = t.symbol()
         if isinstance(t, (Tensor, Symbol)):
             symbol = self.symbol(t)
@@ -212,7 +224,9 @@ class Trace:
         """An attribute as the graph keeps it; a number of the host program becomes a constant."""
         if isinstance(value, Tensor):
             return value.item()
-        return float(value) if isinstance(value, Host) else value
+        if isinstance(value, Host):
+            return float(value)
+        return value if self.extents is None else self.extents.attribute(value)
 
     def symbol(self, t: Tensor | Symbol) -> Symbol:
         """The symbol of a tensor; one from outside becomes captured."""
@@ -274,11 +288,12 @@ class Trace:
             t._history = LEAF if wanted else None
             t._base = t._view = None
 
-    def input(self, t: Tensor) -> Tensor:
+    def input(self, t: Tensor, shape: tuple[Any, ...] | None = None) -> Tensor:
         """Makes ``t`` an argument of the graph; its elements cannot be read from now on."""
         self.watch_hooks(t)
         array = t._array
-        node = Node(INPUT, (), {}, type_of(array))
+        kind = TensorType(shape or array.shape, dtypes.from_numpy(array.dtype))
+        node = Node(INPUT, (), {}, kind)
         symbol = Symbol(self, node, array)
         self.values[node] = array
         self.touch(t)
@@ -295,8 +310,9 @@ class Trace:
 
     def stand_in(self, t: Tensor) -> Tensor:
         """A tensor of the type of ``t`` whose node shall be replaced by others."""
-        template = self.symbol(t).template
-        return wrap(Symbol(self, Node(CAPTURED, (), {}, type_of(template)), template))
+        symbol = self.symbol(t)
+        node = Node(CAPTURED, (), {}, self.current(symbol).type)
+        return wrap(Symbol(self, node, symbol.template))
 
     def decide(self, question: Callable[[], Any], answer: Any) -> None:
         """The graph is right as long as ``question()`` is answered like this."""
@@ -312,7 +328,7 @@ class Trace:
         if base is not None and symbol.seen != root(symbol).version:
             node = self.current(base)
             op, attrs = symbol.how
-            symbol.node = Node(op, (node,), attrs, type_of(symbol.template), self.source())
+            symbol.node = Node(op, (node,), attrs, symbol.node.type, self.source())
             symbol.seen = root(symbol).version
         if symbol.node is None:
             symbol.refuse()
@@ -323,16 +339,19 @@ class Trace:
         base = self.symbol(x)
         node = self.current(base)
         template = array.template if isinstance(array, Symbol) else array
-        made = Node(op, (node,), dict(attrs), type_of(template), self.source())
+        kept = {name: self.attribute(value) for name, value in attrs.items()}
+        general = self.extents
+        kind = type_of(template) if general is None else general.view_type(op, node, kept)
+        made = Node(op, (node,), kept, kind, self.source())
         symbol = Symbol(self, made, template)
-        symbol.base, symbol.how, symbol.seen = base, (op, dict(attrs)), root(base).version
+        symbol.base, symbol.how, symbol.seen = base, (op, kept), root(base).version
         return symbol
 
     def store(self, t: Tensor, value: Symbol) -> None:
         """Writes ``value`` (broadcast and cast) over the elements of ``t``."""
         target = self.symbol(t)
         self.current(target)
-        node = self.fitted(value, target.template)
+        node = self.fitted(value, target)
         whole = root(target)
         self.touch(t)
         if target is whole:
@@ -344,19 +363,20 @@ class Trace:
         whole.version += 1
         target.node, target.seen = node, whole.version
 
-    def fitted(self, value: Symbol, target: np.ndarray) -> Node:
+    def fitted(self, value: Symbol, target: Symbol) -> Node:
         """``value`` with the dtype and shape of ``target``."""
         kind = dtypes.from_numpy(target.dtype)
+        wanted = self.current(target).type.shape
         if value.dtype is not target.dtype:
             value = self.run(CAST, (value,), {"dtype": kind})
         node = self.current(value)
         if value.shape != target.shape:
             lead = value.ndim - target.ndim
             if lead > 0:
-                shape = value.shape[lead:]
+                shape = node.type.shape[lead:]
                 node = Node(registry["view"], (node,), {"shape": shape}, TensorType(shape, kind))
-            attrs = {"size": target.shape}
-            node = Node(registry["expand"], (node,), attrs, TensorType(target.shape, kind))
+            attrs = {"size": wanted}
+            node = Node(registry["expand"], (node,), attrs, TensorType(wanted, kind))
         return node
 
     def snapshot(self, symbol: Symbol) -> Symbol:
@@ -568,20 +588,6 @@ class Trace:
 CAST = registry["cast"]
 
 
-def root(symbol: Symbol) -> Symbol:
-    """The symbol that a view, or a view of a view, is taken of."""
-    while symbol.base is not None:
-        symbol = symbol.base
-    return symbol
-
-
-def chain(symbol: Symbol) -> Any:
-    """The view ops from the root on, as tensors keep them: (chain before, op, attributes)."""
-    if symbol.base is None:
-        return None
-    return (chain(symbol.base), *symbol.how)
-
-
 def hooks_among(tensors: Iterable[Tensor]) -> list[Any]:
     """The hooks of those tensors that have some."""
     return [(id(t), hooks_of(t)) for t in tensors if t._hooks or t._accumulate_hooks]
@@ -590,11 +596,3 @@ def hooks_among(tensors: Iterable[Tensor]) -> list[Any]:
 def hooks_of(t: Tensor) -> tuple[Any, ...]:
     """The functions of the user's that backward calls when it reaches ``t``."""
     return (*(t._hooks or {}).values(), *(t._accumulate_hooks or {}).values())
-
-
-def memory_key(array: np.ndarray) -> Any:
-    """What two arrays have in common that are the same elements in the same way."""
-    if not array.size:
-        return id(array)
-    address = array.__array_interface__["data"][0]
-    return address, array.shape, array.strides, array.dtype

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 
 from rushlight.device import device as Device
+from rushlight.dims import index
 from rushlight.dtypes import dtype as DType
 from rushlight.nn import functional as F
 from rushlight.nn import init

@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.dims import broadcast, is_extent
 from rushlight.kernels import attention as kernels
 from rushlight.ops import attention_blocks  # noqa: F401 - registers the ops of blocks
 from rushlight.ops.base import any_tracked, composite, need_tensor, ops, registry
@@ -94,13 +95,15 @@ def blockwise(*operands: Tensor) -> bool:
 
 def is_short(q: Tensor, k: Tensor) -> bool:
     """Whether all weights may be in memory at once."""
-    return math.prod(q.shape[:-1]) * k.shape[-2] <= KEPT
+    count = math.prod(q.shape[:-1]) * k.shape[-2]
+    return not is_extent(count) and count <= KEPT
 
 
 def is_small(q: Tensor, k: Tensor, causal: bool) -> bool:
     """Whether a program is quicker if weights stay in memory, where caches hold them."""
     count = math.prod(q.shape[:-1]) * k.shape[-2]
-    return q._array.dtype in KINDS and count <= (FEW // 4 if causal else FEW)
+    few = not is_extent(count) and count <= (FEW // 4 if causal else FEW)
+    return q._array.dtype in KINDS and few
 
 
 def check_operands(query: Any, key: Any, value: Any) -> None:
@@ -129,7 +132,7 @@ def check_product(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     fits = left[-1] == right[-2]
     if fits and left[:-2] != right[:-2]:
         try:
-            np.broadcast_shapes(left[:-2], right[:-2])
+            broadcast(left[:-2], right[:-2])
         except ValueError:
             fits = False
     if not fits:
@@ -296,7 +299,7 @@ def batch_of(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> tuple[int,
         return batch
     weights = (*batch, q.shape[-2], k.shape[-2])
     try:
-        whole = np.broadcast_shapes(weights, bias.shape)
+        whole = broadcast(weights, bias.shape)
     except ValueError:
         whole = ()
     if whole[-2:] != weights[-2:]:

@@ -147,11 +147,11 @@ def track(
     momentum: float | Tensor,
 ) -> None:
     """Moves running averages, where there are, towards the statistics of ``count`` elements."""
-    unbiased = count / max(count - 1, 1)
+    unbiased = count / (count - 1 if count > 1 else 1)
     for average, new, factor in ((running_mean, mean, 1.0), (running_var, variance, unbiased)):
         if average is None:
             continue
-        if isinstance(momentum, Tensor):  # inside a trace: a share that counts batches
+        if isinstance(momentum, Tensor) or type(factor) is not float:  # inside a trace
             step = new.detach().reshape(average.shape) * (momentum * factor)
             average.copy_(average * (1 - momentum) + step)
         else:

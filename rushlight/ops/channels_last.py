@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from rushlight.config import config
+from rushlight.dims import is_extent
 from rushlight.kernels.windows import Geometry, Sizes
 from rushlight.ops.base import Op, ops, registry
 from rushlight.ops.views import View
@@ -69,7 +70,7 @@ class Sliding(View):
         own = x.strides[1 : 1 + dims]
         steps = [step * s for step, s in zip(own, stride, strict=True)]
         inner = [step * d for step, d in zip(own, dilation, strict=True)]
-        shape = (len(x), *count, *kernel, *x.shape[1 + dims :])
+        shape = (x.shape[0], *count, *kernel, *x.shape[1 + dims :])
         strides = (x.strides[0], *steps, *inner, *x.strides[1 + dims :])
         return as_strided(seen, shape, strides, writeable=False)
 
@@ -248,7 +249,8 @@ def biased(y: Tensor, bias: Tensor | None) -> Tensor:
         return y
     channels = y.shape[-1]
     together = LANES // gcd(LANES, channels)
-    if together == 1 or channels > LANES or y.numel() // channels % together:
+    count = y.numel() // channels
+    if together == 1 or channels > LANES or is_extent(count) or count % together:
         return y + bias
     several = stored(bias.repeat(together))
     return stored((y.view(-1, together * channels) + several).view(y.shape))
@@ -264,7 +266,7 @@ def convolution(
     letters = f"n{p}{k}{g}c", f"{g}oc{k}", f"n{p}{g}o"
     tile = tile_of(v, len(w), geometry, FORWARD)
     y = multiplied(v, grouped(w, groups), letters, groups, w.shape[1], tile)
-    return channels_second(biased(y.view(len(x), *count, len(w)), bias))
+    return channels_second(biased(y.view(x.shape[0], *count, len(w)), bias))
 
 
 def convolution_weight(x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) -> Tensor:
@@ -302,7 +304,7 @@ def convolution_transposed(y: Tensor, w: Tensor, geometry: Geometry, size: Sizes
     dims = len(size)
     order = [dims, *[d for n in range(dims) for d in (dims + 1 + n, n)], 2 * dims + 1]
     sizes = [n * s for n, s in zip(count, stride, strict=True)]
-    x = whole.permute(*order).reshape(len(y), *sizes, -1)
+    x = whole.permute(*order).reshape(y.shape[0], *sizes, -1)
     crop = (slice(None), *[slice(n) for n in size])
     return channels_second(x[crop])
 
@@ -321,7 +323,7 @@ def phase(y: Tensor, w: Tensor, geometry: Geometry, count: Sizes, offset: Sizes)
         cut.append(slice(begin, None, s))
         low.append((kernel[-1] - 1) * d - (b + p - begin) // s)
     if 0 in kernel:
-        return ops.zeros(len(y), *count, channels, dtype=y.dtype)
+        return ops.zeros(y.shape[0], *count, channels, dtype=y.dtype)
     dilation = tuple([-d for d in geometry.dilation])
     size = tuple([n + (k - 1) * -d for n, k, d in zip(count, kernel, dilation, strict=True)])
     z = framed(y, tuple(low), size, groups, prod(kernel) > 1)
@@ -330,4 +332,4 @@ def phase(y: Tensor, w: Tensor, geometry: Geometry, count: Sizes, offset: Sizes)
     letters = f"n{places}{positions}{g}o", f"{g}oc{positions}", f"n{places}{g}c"
     tile = tile_of(v, channels, geometry, BACKWARD)
     x = multiplied(v, part, letters, groups, w.shape[1], tile)
-    return x.view(len(y), *count, channels)
+    return x.view(y.shape[0], *count, channels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
+from rushlight.dims import index
 from rushlight.kernels import cross_entropy as kernels
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elements import Refusal, flat, wide

@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import NO_ATTRS
+from rushlight.dims import broadcast
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.engine import FEW, HALVES, LARGE, SMALL, WORTH, engine
 from rushlight.ops.families import pair_recorder
@@ -360,7 +361,7 @@ class Bmm(Op):
 
     def infer(self, arrays, attrs):
         x, y = arrays
-        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        batch = broadcast(x.shape[:-2], y.shape[:-2])
         return np.empty((*batch, x.shape[-2], y.shape[-1]), x.dtype)
 
     def subscripts(self, attrs: Any, a: Sequence[int], b: Sequence[int]) -> tuple[str, str, str]:
@@ -445,7 +446,7 @@ def batch_error(x: tuple[int, ...], y: tuple[int, ...]) -> RuntimeError:
                 f"non-singleton dimension {max(len(x), len(y)) - 2 - offset}. [matmul of batches: "
                 f"shapes {list(x)} and {list(y)}]"
             )
-    count = prod(np.broadcast_shapes(x[:-2], y[:-2]))
+    count = prod(broadcast(x[:-2], y[:-2]))
     return batch_sizes((count, *x[-2:]), (count, *y[-2:]))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from operator import index
 from typing import Any
 
 from rushlight import errors as messages
+from rushlight.dims import by_sizes, index
 from rushlight.kernels.windows import Geometry, Sizes
 from rushlight.layouts import whole
 from rushlight.ops.base import need_tensor
@@ -81,7 +80,7 @@ def geometry_of(
     )
 
 
-@lru_cache(maxsize=1024)
+@by_sizes
 def planned(
     x: Sizes, w: Sizes, bias: Sizes | None, geometry: Geometry, padding: str
 ) -> tuple[Geometry, Sizes]:
@@ -105,7 +104,7 @@ def planned(
     return geometry, geometry.counts(kernel, size)
 
 
-@lru_cache(maxsize=1024)
+@by_sizes
 def planned_transposed(
     x: Sizes, w: Sizes, bias: Sizes | None, geometry: Geometry, extra: Sizes
 ) -> Sizes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any, NoReturn
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.dims import index
 from rushlight.kernels import ctc as kernels
 from rushlight.kernels.indices import first_outside
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
 
+from rushlight.dims import by_sizes
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.contraction import matmul
 from rushlight.ops.samples import Fails, S, T
@@ -281,7 +281,7 @@ class Planner:
         return min(combinations(range(len(work)), 2), key=cost)
 
 
-@lru_cache(maxsize=1024)
+@by_sizes
 def plan(equation: str, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
     """The steps of an einsum of operands of these shapes."""
     terms, output = parse(equation, tuple([len(shape) for shape in shapes]))

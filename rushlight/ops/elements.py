@@ -13,10 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.dims import Dim, at_least, broadcast
 from rushlight.dtypes import bfloat16
 from rushlight.kernels.indices import out_of_bounds
 
 Index = Sequence[Any]
+
+
+ALL = slice(None)
 
 
 def kind_of(dtype: np.dtype) -> str:
@@ -161,10 +165,11 @@ def looked_up(b: Any, x: Any, index: Index) -> Any:
     return value
 
 
-def seen_along(b: Any, j: Any, places: range) -> tuple[list[Any], Any]:
+def seen_along(b: Any, j: Any, places: range | Span) -> tuple[list[Any], Any]:
     """Whether position ``j`` is one of ``places``, as conditions, and which one it is."""
     place = b.position(j) - places.start
-    conditions = [place >= 0, place < places.step * len(places)]
+    count = places.count if isinstance(places, Span) else len(places)
+    conditions = [place >= 0, place < places.step * count]
     if places.step > 1:
         conditions.append((place % places.step).eq(0))
     return conditions, place // places.step
@@ -185,6 +190,30 @@ def chosen(
     return b.where(holds, element(x[guarded(b, holds, index)]), element(otherwise()))
 
 
+def span(size: Any, k: Any) -> Any:
+    """What an index or a slice names of so many positions: one of them, or a range."""
+    if not isinstance(size, Dim):
+        return range(size)[k]
+    if not isinstance(k, slice):
+        return k if k >= 0 else size + k
+    if k.step not in (None, 1):
+        raise TypeError(f"a step of a size that changes ({size})")
+    ends = (k.start, k.stop)
+    start, stop = [n if n is None or at_least(n, 0) else size + n for n in ends]
+    begin = 0 if start is None else start
+    end: Any = size if stop is None else stop
+    return Span(begin, end - begin)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions one after the other, as many as only a run knows."""
+
+    start: Any
+    count: Any
+    step: int = 1
+
+
 def parts_of(index: tuple, shape: Sequence[int]) -> Iterator[Any]:
     """What each part of a basic index names: a position, a range, or None for a new dimension."""
     named, dim = len([k for k in index if k is not None and k is not ...]), 0
@@ -193,10 +222,10 @@ def parts_of(index: tuple, shape: Sequence[int]) -> Iterator[Any]:
             yield None
         elif k is ...:
             free = len(shape) - named
-            yield from [range(n) for n in shape[dim : dim + free]]
+            yield from [span(n, ALL) for n in shape[dim : dim + free]]
             dim += free
         else:
-            yield range(shape[dim])[k]
+            yield span(shape[dim], k)
             dim += 1
 
 
@@ -225,7 +254,7 @@ def named_shape(
     where = [d for d, here in enumerate(layout) if here]
     first = where[0] if where[-1] - where[0] < len(where) else 0
     rest = [n for d, n in enumerate(shape) if d not in where]
-    return (*rest[:first], *np.broadcast_shapes(*[x.shape for x in indices]), *rest[first:])
+    return (*rest[:first], *broadcast(*[x.shape for x in indices]), *rest[first:])
 
 
 def combining(how: str, kind: str) -> str:

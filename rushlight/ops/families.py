@@ -22,6 +22,7 @@ from rushlight.autograd.tape import (
     next_sequence,
     version,
 )
+from rushlight.dims import broadcast
 from rushlight.errors import user_line
 from rushlight.kernels import scalars
 from rushlight.ops.base import (
@@ -95,7 +96,7 @@ class Pointwise(Op, abstract=True):
         """Of a trace: the shape is the broadcast one; the dtype comes of trying single elements."""
         shapes = {a.shape for a in arrays if a.ndim}
         one = len(shapes) == 1
-        shape = shapes.pop() if one else np.broadcast_shapes(*[a.shape for a in arrays])
+        shape = shapes.pop() if one else broadcast(*[a.shape for a in arrays])
         kinds = tuple([a.dtype for a in arrays])
         if attrs:
             kind = self.result_kind(kinds, attrs)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.dims import index
 from rushlight.kernels.pooling import Window, Windows
 from rushlight.kernels.windows import Geometry, Sizes, folded, unfolded
 from rushlight.layouts import shape_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from rushlight import errors as messages
+from rushlight.dims import index
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.samples import Fails, S, T

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.dims import index
 from rushlight.kernels import resampling as kernels
 from rushlight.kernels.resampling import Map
 from rushlight.layouts import shape_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from operator import index as to_int
 from typing import Any
 
 import numpy as np
 
+from rushlight.dims import index as to_int
 from rushlight.errors import kind as kind_name
 from rushlight.symbol import Symbol
 from rushlight.tensor import Tensor, literal

@@ -11,6 +11,7 @@ from rushlight.ops.elements import replaced, woven
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import ALWAYS, INSERT, WRONG, View, as_shape, changes_metadata, viewed
+from rushlight.symbol import Symbol
 from rushlight.tensor import Tensor, install
 
 
@@ -294,7 +295,10 @@ class Expand(View):
             if len(new) == 1 and type(new[0]) is not int:
                 (wanted,) = new
             try:
-                array = eager(input._array, size=wanted)
+                array = input._array
+                if type(array) is Symbol:
+                    raise TypeError
+                array = eager(array, size=wanted)
             except WRONG:
                 return apply(*check(input, wanted if size is None else size))
             return viewed(op, input, array, {"size": array.shape})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.dims import index
 from rushlight.layouts import shape_of
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elements import chosen, inside, wide

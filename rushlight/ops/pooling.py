@@ -11,6 +11,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.dims import by_sizes
 from rushlight.kernels import pooling as kernels
 from rushlight.kernels.indices import first_outside
 from rushlight.kernels.pooling import Window, Windows
@@ -69,7 +70,7 @@ def need_planes(name: str, shape: Sequence[int], rank: int) -> None:
         )
 
 
-@functools.lru_cache(1024)
+@by_sizes
 def sliding(
     name: str,
     shape: tuple[int, ...],

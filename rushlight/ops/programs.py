@@ -84,10 +84,10 @@ def fused(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get("input")
-        if not isinstance(x, Tensor) or x._array.size < LARGE:
+        if not isinstance(x, Tensor) or not compilable() or x._array.size < LARGE:
             return call(*args, **kwargs)
         key = (x._array.shape, x._array.dtype)
-        if compilable() and often(key):
+        if often(key):
             if not compiled:
                 compiled.append(program(call))
             try:

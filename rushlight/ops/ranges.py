@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
+from rushlight.dims import index
 from rushlight.kernels.casting import cast, checked
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import composite, need_tensor
@@ -46,14 +47,16 @@ def bounds(name: str, kind: dtypes.dtype, *values: Any) -> list[Any]:
         checked(value, dtypes.float64)
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(start) and math.isfinite(end)):
+    if not all([isinstance(v, int) or math.isfinite(v) for v in (start, end)]):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end < start) if step > 0 else (end > start):
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {name}({start}, {end}, "
             f"{step})"
         )
-    return [int(v) for v in values] if kind is dtypes.int64 else list(values)
+    if kind is not dtypes.int64:
+        return list(values)
+    return [index(v) if isinstance(v, int) else int(v) for v in values]
 
 
 class Arange(Factory):

@@ -51,6 +51,8 @@ class Pieces(Op, abstract=True):
         own = x._base is None or x._history is LEAF
         base, chain = (x, None) if own else (x._base, x._view)
         views = []
+        if trace is not None and trace.extents is not None:
+            int(x._array.shape[attrs["dim"]])  # of which the number of pieces may depend
         for array, where in self.pieces(looked_at(x), **attrs):
             if trace is not None:
                 array = trace.view(single, x, array, where)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import greatest
 from rushlight.kernels.summation import add_up, add_up_squares
 from rushlight.ops.base import Op, composite, need_tensor, ops
 from rushlight.ops.elements import folded_dims, reduced, wide
@@ -102,7 +103,7 @@ def moments_at(
         distance = wide(v) - mean
         return distance * distance
 
-    return reduced(b, "add", i, x, dim, keepdim, square) / max(n - correction, 0), mean
+    return reduced(b, "add", i, x, dim, keepdim, square) / greatest(n - correction, 0), mean
 
 
 def spread_gradient(g: Tensor, x: Tensor, dim: Any, keepdim: bool, correction: float) -> Tensor:

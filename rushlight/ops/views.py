@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import Node, Plan, edge, next_sequence
+from rushlight.dims import index
 from rushlight.errors import user_line
 from rushlight.layouts import MOST_DIMENSIONS
 from rushlight.ops.base import Op, ops, touched
@@ -57,7 +57,7 @@ def viewed(op: Any, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
         elif history is VIEW:
             history = edge(x)
         if history is not None:
-            v._view_node = view_node(op, history, array, attrs)
+            v._view_node = view_node(op, history, v._array, attrs)
     return v
 
 
@@ -95,7 +95,7 @@ class View(Op, abstract=True):
 
         def function(*args: Any, **kwargs: Any) -> Tensor:
             (x,), attrs = check(*args, **kwargs)
-            return viewed(op, x, eager(looked_at(x), **attrs), attrs)
+            return viewed(op, x, eager(looked_at(x), **plain(x, attrs)), attrs)
 
         function.__wrapped__ = check  # type: ignore[attr-defined]
         type(self).check.__qualname__ = self.name
@@ -103,7 +103,15 @@ class View(Op, abstract=True):
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
         x = operands[0]
-        return viewed(self, x, self.eager(looked_at(x), **attrs), attrs)
+        return viewed(self, x, self.eager(looked_at(x), **plain(x, attrs)), attrs)
+
+
+def plain(x: Tensor, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes with the sizes of this call."""
+    array = x._array
+    if type(array) is not Symbol or array.trace.extents is None:
+        return attrs
+    return {name: array.plain(value) for name, value in attrs.items()}
 
 
 def looked_at(x: Tensor) -> ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.dims import at_least
 from rushlight.kernels.pooling import Window, Windows, holdings, hollow
 from rushlight.ops.elements import Index, among, chosen, flat, replaced, wide
 
@@ -123,7 +124,8 @@ def first_inside(b: Any, o: Any, w: Window) -> Any:
 
 def sides_of(b: Any, o: Any, w: Window) -> tuple[Any, Any] | None:
     """The first and the last position of window ``o`` inside; None if all of them are."""
-    if not w.padding and (w.outputs - 1) * w.stride + (w.size - 1) * w.dilation < w.length:
+    last = (w.outputs - 1) * w.stride + (w.size - 1) * w.dilation
+    if not w.padding and at_least(w.length - 1, last):
         return None
     first = first_inside(b, o, w)
     return first, w.length - 1 - (w.length - 1 - first) % w.dilation
@@ -145,7 +147,7 @@ def first_largest(
         place = b.position(flat(there, plane))
         return wide(x[replaced(i, dims, there)]), place.cast("i32") if short else place
 
-    short = math.prod(plane) < 1 << 31  # half as many vectors
+    short = at_least((1 << 31) - 1, math.prod(plane))  # half as many vectors
     best = b.fold("max", sizes, lambda *ks: element(*ks)[0])
     place = b.fold("argmax", sizes, element)
     if best.kind not in ("f32", "f64"):

@@ -166,7 +166,7 @@ class Formula:
         nodes = [self.trace.current(symbol) for symbol in symbols]
         new: dict[Any, Node] = dict(zip(self.leaves, nodes, strict=True))
         template = symbols[0].template
-        types = {n.type: TensorType(template.shape, n.type.dtype) for n in self.body}
+        types = {n.type: TensorType(nodes[0].type.shape, n.type.dtype) for n in self.body}
         for node in self.body:
             inputs = tuple([new.get(n, n) for n in node.inputs])
             new[node] = Node(node.op, inputs, node.attrs, types[node.type], node.source)

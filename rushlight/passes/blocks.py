@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.dims import is_known
 from rushlight.graph.ir import ITEM, Graph, Node, TensorType, copy, item, rebuild
 from rushlight.ops.base import registry
 
@@ -55,7 +56,7 @@ def blocks_of(node: Node) -> int:
     if dims is None or node.attrs["correction"] != 0 or x.type.dtype.itemsize < 4:
         return 1
     folded = sorted([d % len(shape) for d in ((dims,) if isinstance(dims, int) else dims)])
-    if folded != [*range(len(shape) - 1)] or x.type.size < WORTH:
+    if folded != [*range(len(shape) - 1)] or not is_known(shape) or x.type.size < WORTH:
         return 1
     rows, channels = x.type.size // shape[-1], shape[-1]
     least = max(1, -(-rows // MOST_BLOCKS), NEAR // channels)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.modes import local
+from rushlight.dims import Dim, symbols_of
 from rushlight.graph.control import Control
 from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, compute, constant
 from rushlight.graph.rewrite import EXPAND, Rewriter, number_of, rewrite
@@ -91,7 +92,8 @@ def computed_item(node: Node, rewriter: Rewriter) -> Node | None:
 def result(node: Node) -> Any:
     """What the node computes, if that is small and there is no error to be raised."""
     kinds = node.type if isinstance(node.type, tuple) else (node.type,)
-    if sum([kind.nbytes for kind in kinds]) > LIMIT:
+    total = sum([kind.nbytes for kind in kinds])
+    if isinstance(total, Dim) or total > LIMIT or symbols_of([*node.attrs.values()]):
         return None
     arrays = [n.attrs["value"] for n in node.inputs if n is not None]
     try:

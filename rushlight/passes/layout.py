@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.dims import example
 from rushlight.graph.ir import ITEM, Node, TensorType
 from rushlight.graph.rewrite import EXPAND, VIEW, Rewriter
 from rushlight.ops import average_pooling, channels_last, pooling
@@ -89,7 +90,7 @@ def elementwise(node: Node, rewriter: Rewriter) -> Node | None:
             inputs.append(n)
         elif n.op is PERMUTE and len(n.type.shape) == rank and order_of(n) == order:
             inputs.append(unmoved(n, order, rewriter))
-        elif n.type.size * SMALL <= size or n.op is EXPAND:
+        elif example(n.type.size) * SMALL <= example(size) or n.op is EXPAND:
             shape = (1,) * (rank - len(n.type.shape)) + n.type.shape
             full = n if shape == n.type.shape else rewriter.make(VIEW, (n,), {"shape": shape})
             inputs.append(permuted(full, inverse(order), rewriter))

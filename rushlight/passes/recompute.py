@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.dims import example
 from rushlight.graph.ir import (
     CAPTURED,
     CONSTANT,
@@ -95,7 +96,7 @@ def minimal_cut(wanted: Iterable[Node], changed: set[Node]) -> list[Node]:
         several = isinstance(node.type, tuple)
         free = node.op is INPUT or (node.op is CAPTURED and node not in changed)
         view = isinstance(node.op, View) and node.op.stays  # it has no memory to be kept
-        size = ENDLESS if several or view else 0 if free else node.type.nbytes
+        size = ENDLESS if several or view else 0 if free else example(node.type.nbytes)
         flow.edge((node, 0), (node, 1), size)
         below = [n for n in node.inputs if n is not None and n.op is not CONSTANT]
         if is_leaf(node) or not (node.op is ITEM or (not several and is_cheap(node))):

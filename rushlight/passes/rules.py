@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import at_least as at_least_size
+from rushlight.dims import least
 from rushlight.graph.ir import Node
 from rushlight.graph.rewrite import Rule, Term, numbers, operation, rule, variables
 
@@ -132,12 +134,12 @@ def unsqueezed(x: Node, d: int) -> Term:
 
 
 def sliced(x: Node, d: int, a: int, b: int, s: int) -> Any:
-    return x if (a, s) == (0, 1) and b >= x.type.shape[d] else None
+    return x if (a, s) == (0, 1) and at_least_size(b, x.type.shape[d]) else None
 
 
 def slices(x: Node, d: int, a: int, s: int, p: int, q: int, r: int) -> Term:
     """Every r-th from p to q of every s-th from a on."""
-    return part(x, dim=d, start=a + s * p, end=min(a + s * q, x.type.shape[d]), step=s * r)
+    return part(x, dim=d, start=a + s * p, end=least(a + s * q, x.type.shape[d]), step=s * r)
 
 
 def folds(x: Any, d: Any, size: Sequence[int]) -> tuple[list[int], int] | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from rushlight.dims import broadcast
 from rushlight.graph.attributes import nested, with_nested
 from rushlight.graph.control import Control
 from rushlight.graph.ir import Graph, Node, TensorType
@@ -46,7 +45,7 @@ def narrow(node: Node, rewriter: Rewriter) -> Node | None:
     if not any([n is not None and n.op is EXPAND for n in node.inputs]):
         return None
     inputs = tuple([n.inputs[0] if n is not None and n.op is EXPAND else n for n in node.inputs])
-    shape = np.broadcast_shapes(*[n.type.shape for n in inputs if n is not None])
+    shape = broadcast(*[n.type.shape for n in inputs if n is not None])
     small = rewriter.make(op, inputs, node.attrs, TensorType(shape, node.type.dtype))
     if shape == node.type.shape:
         return small

@@ -5,7 +5,7 @@ The forward program keeps what the backward program needs; the tape sees one nod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from rushlight.autograd.backward import grad
 from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter
+from rushlight.dims import known
 from rushlight.graph import ir
 from rushlight.graph.ir import Graph
 from rushlight.ops.base import any_tracked
@@ -39,6 +40,7 @@ class Call:
         self.made, self.inputs, self.captured = made, inputs, captured
         self.wanted = [made.find(place, tensors) for place in made.wanted]
         self.needed = [made.find(place, tensors) for place in made.needed]
+        self.sizes: Mapping[str, int] = {} if made.shapes is None else made.shapes.sizes.now
         self.rest: Sequence[ndarray] = ()
         self.kept: list[Any] = []
 
@@ -69,6 +71,13 @@ class Call:
                     f"function, is at version {written.value}; expected version {expected} instead."
                 )
 
+    def gradients(self, tangents: Sequence[ndarray]) -> Any:
+        """The outputs of the backward program."""
+        if self.made.shapes is not None:
+            self.made.shapes.sizes.now = self.sizes
+        assert self.made.backward is not None
+        return self.made.backward.run([*self.kept, *tangents], self.captured)
+
     def recorded(self, tangents: Sequence[Tensor]) -> Any:
         """Gradients that can be differentiated again: of the graph, run op by op."""
         self.check(self.sources)
@@ -83,13 +92,18 @@ class Call:
             if isinstance(c, ndarray)
         ]
         values |= {n: wrap(a) for n, a in zip(nodes, arrays, strict=True)}
-        outputs = replay(made.graph, values | leaves, made.graph.outputs[: made.count])
+        outputs = replay(made.graph, values | leaves, made.graph.outputs[: made.count], self.sizes)
         pairs = [(outputs[i], made.axes[i]) for i in made.roots]
         roots = [t if axes is None else t.permute(axes) for t, axes in pairs]
         return grad(roots, twins, tangents, create_graph=True, allow_unused=True)
 
 
-def replay(graph: Graph, values: dict[ir.Node, Any], outputs: Sequence[ir.Node]) -> list[Tensor]:
+def replay(
+    graph: Graph,
+    values: dict[ir.Node, Any],
+    outputs: Sequence[ir.Node],
+    sizes: Mapping[str, int],
+) -> list[Tensor]:
     """A graph run op by op on tensors, so that it is recorded."""
     for node in ir.walk(outputs, list(values)):
         if node.op is ir.CONSTANT:
@@ -109,7 +123,8 @@ def replay(graph: Graph, values: dict[ir.Node, Any], outputs: Sequence[ir.Node])
                     "cannot be differentiated twice from outside: compile the function that "
                     "computes both derivatives, or run it in dynamic mode"
                 )
-            values[node] = node.op.apply(operands, dict(node.attrs))
+            attrs = {name: known(value, sizes) for name, value in node.attrs.items()}
+            values[node] = node.op.apply(operands, attrs)
     return [values[node] for node in outputs]
 
 
@@ -132,7 +147,5 @@ class Differentiable(Function):
         call.check(call.versions)
         if local.state.grad:
             return (None, *call.recorded([grads[i] for i in made.roots]))
-        tangents = [grads[i]._array for i in made.roots]
-        assert made.backward is not None
-        found = iter(made.backward.run([*call.kept, *tangents], call.captured))
+        found = iter(call.gradients([grads[i]._array for i in made.roots]))
         return (None, *[None if unused else wrap(next(found)) for unused in made.unused])

@@ -26,10 +26,11 @@ from rushlight.graph.arguments import Arguments, containers, replaced
 from rushlight.graph.draws import Draws
 from rushlight.graph.effects import Capture
 from rushlight.graph.guards import Guards
+from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import INPUT, Graph
 from rushlight.graph.reads import line_of_change, line_of_use, names_of
 from rushlight.graph.results import leaves
-from rushlight.graph.trace import Trace, chain, hooks_among, root
+from rushlight.graph.trace import Trace, hooks_among
 from rushlight.graph.watches import MISSING, Change, Items, Watch
 from rushlight.graph.world import World
 from rushlight.layouts import order_of, preserve_format
@@ -39,9 +40,11 @@ from rushlight.runtime.ahead import Ahead
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.differentiable import Call, Differentiable
 from rushlight.runtime.executable import Executable
+from rushlight.runtime.general import General
 from rushlight.runtime.overlap import Memory
+from rushlight.runtime.shapes import Shapes
 from rushlight.settings import get_num_threads
-from rushlight.symbol import Symbol, TraceError
+from rushlight.symbol import Symbol, TraceError, chain, root
 from rushlight.tensor import VIEW, Tensor, wrap
 
 ndarray = np.ndarray
@@ -55,12 +58,19 @@ if sys.platform != "win32":  # a process is forked between two traces, not in th
 
 
 def specialize(
-    function: Callable[..., Any], arguments: Arguments, lifted: set[int], only_graph: bool = False
+    function: Callable[..., Any],
+    arguments: Arguments,
+    lifted: set[int],
+    only_graph: bool = False,
+    shapes: Shapes | None = None,
 ) -> Any:
     """Traces ``function`` for these arguments; with ``only_graph``, the trace is the result.
 
     What fails with numbers that change is tried with those of this call: it may want true floats.
+    With ``shapes``, in which sizes that change are symbols, the program is one for all sizes.
     """
+    if shapes is not None:
+        return attempt(function, arguments, lifted, only_graph, shapes=shapes)
     if arguments.lifted:
         try:
             return attempt(function, arguments, lifted, only_graph)
@@ -77,18 +87,19 @@ def attempt(
     lifted: set[int],
     only_graph: bool,
     fixed: bool = False,
+    shapes: Shapes | None = None,
 ) -> Any:
     """:func:`specialize`, with changing numbers or (``fixed``) with those of this call."""
     arena = Arena if only_graph else Ahead(function).arena
     guards = Guards(function, arguments.objects)
-    trace = Trace()
+    trace = Trace(None if shapes is None else shapes.sizes)
     cell = Cell()
     cell.values = arguments.lifted
     begin = time.perf_counter()
     traced, draws = Traced(trace, arguments), Draws()
     try:
         with World() if guards.asks_world else contextlib.nullcontext() as world:
-            trace.call(traced.follow, function, cell, lifted, guards, fixed)
+            trace.call(traced.follow, function, cell, lifted, guards, fixed, shapes)
         for change in traced.changed_arguments():
             raise changed_state(change, guards)
         if world is not None and world.seen is not None:
@@ -103,6 +114,8 @@ def attempt(
                 "the same ones at each call: draw them with rl.rand and the like, or pass them in"
             )
         made = traced.finish(in_memory_order=not only_graph)
+        if shapes is not None and trace.numbers.settled is not None:
+            raise Irregular(f"a number of sizes is needed at {trace.numbers.settled}")
     except TraceError as error:
         error.ran = True
         raise
@@ -118,7 +131,7 @@ def attempt(
         traced.graph = made
         return traced
     seconds = time.perf_counter() - begin
-    return Specialization(traced, made, guards, cell, seconds, arena)
+    return Specialization(traced, made, guards, cell, seconds, arena, shapes)
 
 
 class Cell(threading.local):
@@ -157,6 +170,7 @@ class Traced:
         lifted: set[int],
         guards: Guards,
         fixed: bool,
+        shapes: Shapes | None = None,
     ) -> None:
         """Runs the function on symbols; then, if its result has a history, backward."""
         trace = self.trace
@@ -165,8 +179,8 @@ class Traced:
             trace.numbers.settled, fixed = guards.asks_types, True
         numbers = [trace.host(functools.partial(cell.read, i)) for i in range(count)]
         hosts = iter([n.kind(float(n)) for n in numbers] if fixed else numbers)
-        for t in self.arguments.tensors:
-            trace.input(t)
+        for i, t in enumerate(self.arguments.tensors):
+            trace.input(t, None if shapes is None else shapes.list[i])
         seen = [0]
         args = replaced(self.arguments.args, hosts, lifted, seen)
         kwargs = replaced(self.arguments.kwargs, hosts, lifted, seen)
@@ -242,8 +256,9 @@ class Traced:
         self.roots, self.wanted = roots, found
         tangents = []
         for i in roots:
-            example = np.ones(self.results[i]._array.shape, self.results[i]._array.dtype)
-            node = ir.Node(INPUT, (), {}, ir.type_of(example))
+            symbol = self.results[i]._array
+            example = np.ones(symbol.template.shape, symbol.dtype)
+            node = ir.Node(INPUT, (), {}, trace.current(symbol).type)
             trace.inputs.append(node)
             tangents.append(wrap(Symbol(trace, node, example)))
         outputs = [self.results[i] for i in roots]
@@ -320,8 +335,15 @@ class Specialization:
         cell: Cell,
         seconds: float,
         arena: Callable[[int], Arena],
+        shapes: Shapes | None = None,
     ) -> None:
         trace = traced.trace
+        self.shapes = shapes
+        if shapes is not None and trace.extents is not None:
+            shapes.conditions = list(trace.extents.conditions)
+        executable: Any = Executable
+        if shapes is not None:
+            executable = functools.partial(General, shapes.sizes)
         self.seconds = seconds  # that the trace took
         self.graph, self.guards, self.cell = graph, guards, cell
         self.objects = traced.arguments.objects  # kept, since their identities are in the key
@@ -379,13 +401,13 @@ class Specialization:
                 for capture, place in self.sources
                 if capture.node in used and isinstance(capture.tensor, Tensor) and not capture.grad
             ] + [place for place in self.kept if place is not None]
-            self.forward = Executable(parts.forward, arena=arena)
-            self.backward = Executable(parts.backward)
+            self.forward = executable(parts.forward, arena=arena)
+            self.backward = executable(parts.backward)
         else:
             still = [None if t is NOBODY else t for t in self.holders]
-            self.forward = Executable(graph, still, arena)
+            self.forward = executable(graph, still, arena)
         for made in (self.forward, self.backward):
-            if made is not None and made.program.threads:
+            if isinstance(made, Executable) and made.program.threads:
                 self.decided.append((get_num_threads, made.program.threads))
 
     def is_still(self, capture: Capture, place: Any) -> bool:

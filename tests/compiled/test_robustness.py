@@ -42,7 +42,7 @@ def first_line(function):
 class TestArguments:
     def test_sizes_change_and_few_programs_are_kept(self, monkeypatch):
         monkeypatch.setattr(rl.config, "programs", 4)
-        total = rl.compile(lambda x: (x * 2).sum(0))
+        total = rl.compile(lambda x: (x * 2).sum(0), dynamic=False)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             for n in (*range(8), *range(8)):

@@ -1,0 +1,377 @@
+"""Sizes that only a run knows: polynomials of symbols, with whole quotients and remainders in them.
+
+    f32[B, T+1] → a loop of B·(T+1) turns, an element (b, t) at the place (T+1)·b + t
+
+A symbol is a whole number from 0 on. Two sizes are equal if they are the same polynomial: then
+they are equal whatever the symbols are. Nothing is ever concluded from two that merely may be
+equal. Each symbol has an *example*, by which what makes no difference to results may be decided:
+which loop to vectorise, how to cut it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89)
+MOST = 8  # symbols of a graph
+SAMPLES = 5
+
+Size = Any
+"""An int, or a :class:`Dim`."""
+
+Monomial = tuple["Atom", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size of an argument."""
+
+    name: str
+    example: int
+    samples: tuple[int, ...] = ()  # other sizes, by which shapes of results are found out
+
+    def __str__(self) -> str:
+        return self.name
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        return sizes[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A quotient, remainder, minimum or maximum that does not come out even."""
+
+    sign: str  # // % min max
+    left: Size
+    right: Size
+
+    def __str__(self) -> str:
+        if self.sign in ("min", "max"):
+            return f"{self.sign}({self.left}, {self.right})"
+        return f"({self.left}){self.sign}({self.right})"
+
+    @property
+    def example(self) -> int:
+        return COMPUTE[self.sign](example(self.left), example(self.right))
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        return COMPUTE[self.sign](at(self.left, sizes), at(self.right, sizes))
+
+
+Atom = Symbol | Operation
+
+COMPUTE: dict[str, Callable[[int, int], int]] = {
+    "//": lambda a, b: a // b if b else 0,
+    "%": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+
+
+class Dim:
+    """A size as a polynomial: whole multiples of products of atoms, and a whole number.
+
+    >>> B, T = Dim.symbol("B", 8), Dim.symbol("T", 5)
+    >>> (B + 1) * T * 2
+    2*B*T+2*T
+    >>> (4 * B * T) // (2 * T), (6 * B + 3) % 3, (B * T) // 2
+    (2*B, 0, (B*T)//(2))
+    >>> B * T == T * B, B == T
+    (True, False)
+    """
+
+    __slots__ = ("example", "terms")
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = dict(sorted(terms.items(), key=lambda item: [str(atom) for atom in item[0]]))
+        factors = [c * prod([a.example for a in atoms]) for atoms, c in self.terms.items()]
+        self.example: int = sum(factors)
+
+    @staticmethod
+    def symbol(name: str, example: int, number: int = 0) -> Dim:
+        """A size of its own, the ``number``-th of a graph."""
+        return Dim({(Symbol(name, example, PRIMES[number::3][:SAMPLES]),): 1})
+
+    def __repr__(self) -> str:
+        parts = []
+        for atoms, factor in sorted(self.terms.items(), key=lambda item: -len(item[0])):
+            names = [str(atom) for atom in atoms]
+            if not atoms or abs(factor) != 1:
+                names.insert(0, str(abs(factor)))
+            parts.append(("-" if factor < 0 else "+") + "*".join(names))
+        return "".join(parts).removeprefix("+")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.terms.items()))
+
+    def __index__(self) -> int:
+        raise TypeError(f"the size {self} is known at a run only")
+
+    def __bool__(self) -> bool:
+        """A size that is not known to be 0 is treated as one that is not."""
+        return True
+
+    def __neg__(self) -> Size:
+        return multiplied(self, -1)
+
+
+def operator_of(compute: Callable[[Size, Size], Size], swapped: bool = False) -> Callable[..., Any]:
+    """The method of an operator."""
+
+    def method(self: Dim, other: Any) -> Any:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        return compute(other, self) if swapped else compute(self, other)
+
+    return method
+
+
+def terms_of(size: Size) -> dict[Monomial, int]:
+    return size.terms if isinstance(size, Dim) else {(): size} if size else {}
+
+
+def made(terms: Mapping[Monomial, int]) -> Size:
+    """The size of these terms: an int if it is known now."""
+    kept = {atoms: factor for atoms, factor in terms.items() if factor}
+    return kept.get((), 0) if set(kept) <= {()} else Dim(kept)
+
+
+def added(a: Size, b: Size) -> Size:
+    total = dict(terms_of(a))
+    for atoms, factor in terms_of(b).items():
+        total[atoms] = total.get(atoms, 0) + factor
+    return made(total)
+
+
+def multiplied(a: Size, b: Size) -> Size:
+    total: dict[Monomial, int] = {}
+    for left, m in terms_of(a).items():
+        for right, n in terms_of(b).items():
+            atoms = tuple(sorted((*left, *right), key=str))
+            total[atoms] = total.get(atoms, 0) + m * n
+    return made(total)
+
+
+def divided(a: Size, b: Size) -> tuple[Size, Size]:
+    """(q, r) with a = q · b + r: q of the terms that a single term divides evenly."""
+    terms = terms_of(b)
+    if len(terms) != 1:
+        return (1, 0) if a == b else (0, a)
+    ((below, divisor),) = terms.items()
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for atoms, factor in terms_of(a).items():
+        left = without(atoms, below)
+        if left is None or (factor % divisor and below):
+            rest[atoms] = factor
+        else:  # of an int, multiples come out, and 0 … divisor − 1 stays: one form for one size
+            whole[left] = factor // divisor
+            rest[atoms] = factor % divisor
+    return made(whole), made(rest)
+
+
+def without(atoms: Monomial, others: Monomial) -> Monomial | None:
+    """A product without some of its factors; None if it lacks one of them."""
+    left = list(atoms)
+    for atom in others:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def quotient(a: Size, b: Size) -> Size:
+    whole, rest = divided(a, b)
+    if isinstance(rest, int) and isinstance(b, int):
+        return whole + rest // b
+    return whole if rest == 0 else whole + Dim({(Operation("//", rest, b),): 1})
+
+
+def remainder(a: Size, b: Size) -> Size:
+    _, rest = divided(a, b)
+    if isinstance(rest, int) and isinstance(b, int):
+        return rest % b
+    return 0 if rest == 0 else Dim({(Operation("%", rest, b),): 1})
+
+
+def least(a: Size, b: Size) -> Size:
+    """The smaller one of two sizes."""
+    if not isinstance(a, Dim) and not isinstance(b, Dim):
+        return min(a, b)
+    return a if a == b else Dim({(Operation("min", a, b),): 1})
+
+
+def greatest(a: Size, b: Size) -> Size:
+    """The larger one of two sizes."""
+    if not isinstance(a, Dim) and not isinstance(b, Dim):
+        return max(a, b)
+    return a if a == b else Dim({(Operation("max", a, b),): 1})
+
+
+def example(size: Size) -> int:
+    """A size as it was seen once: for decisions that make no difference to results."""
+    return size.example if isinstance(size, Dim) else size
+
+
+def at(size: Size, sizes: Mapping[str, int]) -> int:
+    """A size, with the symbols known."""
+    if isinstance(size, int):
+        return size
+    return sum([c * prod([a.at(sizes) for a in atoms]) for atoms, c in size.terms.items()])
+
+
+def is_known(sizes: Iterable[Any]) -> bool:
+    """Whether there is no symbol in any of some sizes."""
+    return not any([isinstance(size, Dim) for size in sizes])
+
+
+def divisor(size: Size) -> int:
+    """A number that divides a size whatever its symbols are."""
+    return gcd(*terms_of(size).values()) if isinstance(size, Dim) else size
+
+
+def at_least(a: Size, b: Size) -> bool:
+    """Whether ``a ≥ b`` whatever the symbols are, as far as can be seen."""
+    return all([factor >= 0 for factor in terms_of(a - b).values()])
+
+
+def symbols_of(value: Any) -> set[Symbol]:
+    """The symbols in a size, or in the sizes that a tuple, slice or the like holds."""
+    if isinstance(value, Dim):
+        atoms = [atom for monomial in value.terms for atom in monomial]
+        inner = [x for a in atoms if isinstance(a, Operation) for x in (a.left, a.right)]
+        own = {a for a in atoms if isinstance(a, Symbol)}
+        return own.union(*map(symbols_of, inner))
+    return set().union(*map(symbols_of, parts_of(value)))
+
+
+def parts_of(value: Any) -> Iterable[Any]:
+    if isinstance(value, (tuple, list)):
+        return value
+    if isinstance(value, slice):
+        return value.start, value.stop, value.step
+    return ()
+
+
+def known(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A value with numbers in the places of symbols."""
+    if isinstance(value, Dim):
+        return at(value, sizes)
+    if not symbols_of(value):
+        return value
+    parts = [known(part, sizes) for part in parts_of(value)]
+    if isinstance(value, slice):
+        return slice(*parts)
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+def worlds(symbols: Iterable[Symbol]) -> list[dict[str, int]]:
+    """Sizes that symbols might have together."""
+    return [{s.name: s.samples[k] for s in symbols} for k in range(SAMPLES)]
+
+
+def fitted(found: Sequence[int], likely: Iterable[Size], symbols: Sequence[Symbol]) -> Size | None:
+    """The size that is ``found[k]`` in the k-th of :func:`worlds`; None if there is no simple one.
+
+    Args:
+        found: numbers, one in each world.
+        likely: sizes that it may well be, or be the product of.
+        symbols: those that it may depend on.
+    """
+    if len(set(found)) == 1:
+        return found[0]
+    places = worlds(symbols)
+    dims = list(dict.fromkeys([d for d in likely if isinstance(d, Dim)]))
+    for d in dims:
+        if all([at(d, w) == n for w, n in zip(places, found, strict=True)]):
+            return d
+    products = [multiplied(d, e) for d, e in itertools.combinations_with_replacement(dims, 2)]
+    for d in (*dims, *products):
+        line = on_line(found, [at(d, w) for w in places])
+        if line is not None:
+            whole = added(multiplied(d, line[0]), line[1])
+            return whole if line[2] == 1 else whole // line[2]
+    return None
+
+
+def on_line(y: Sequence[int], x: Sequence[int]) -> tuple[int, int, int] | None:
+    """(a, b, c) with y = ⌊(a·x + b) / c⌋ for all pairs."""
+    for c in range(1, 9):
+        for a in range(1, 9):
+            # Each pair allows b from c·y − a·x up to c − 1 more.
+            least = max([c * n - a * m for n, m in zip(y, x, strict=True)])
+            most = min([c * n - a * m for n, m in zip(y, x, strict=True)]) + c - 1
+            if least <= most and gcd(a, c) == 1:
+                return a, least, c
+    return None
+
+
+def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+    """The shape of what is computed element by element from operands of these shapes."""
+    result: list[Any] = []
+    for column in itertools.zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
+        wide = [n for n in column if type(n) is not int or n != 1] or [1]
+        if any([n != wide[0] for n in wide]):
+            raise ValueError(f"sizes {wide[0]} and {wide[1]} do not match")
+        result.append(wide[0])
+    return tuple(result[::-1])
+
+
+def index(n: Any) -> Any:
+    """``operator.index`` of an int; a size that may change stays what it is."""
+    return operator.index(n) if type(n) is int or not isinstance(n, int) else as_size(n)
+
+
+def as_size(n: Any) -> Any:
+    """A size of a trace for all sizes as it is; another kind of int as an int."""
+    return n if is_extent(n) else operator.index(n)
+
+
+def is_extent(n: Any) -> bool:
+    """Whether an int is a size that may change (``graph/extents.py``)."""
+    return type(n).__name__ == "Extent"
+
+
+class Settled(BaseException):
+    """A function needs the number that a size is: its symbols are known in the next trace."""
+
+    def __init__(self, symbols: set[Symbol], line: str) -> None:
+        super().__init__(f"{', '.join([s.name for s in symbols])} at {line}")
+        self.symbols, self.line = symbols, line
+
+
+def by_sizes(function: F) -> F:
+    """``function`` with its results remembered, but for sizes that may change."""
+    inner = functools.lru_cache(maxsize=1024)(function)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        try:
+            return inner(*args)
+        except Settled:
+            return function(*args)
+
+    return call  # type: ignore[return-value]
+
+
+OPERATORS: dict[str, Callable[[Size, Size], Size]] = {
+    "add": added,
+    "sub": lambda a, b: added(a, multiplied(b, -1)),
+    "mul": multiplied,
+    "floordiv": quotient,
+    "mod": remainder,
+}
+for _name, _compute in OPERATORS.items():
+    setattr(Dim, f"__{_name}__", operator_of(_compute))
+    setattr(Dim, f"__r{_name}__", operator_of(_compute, swapped=True))

@@ -1,0 +1,328 @@
+"""Sizes of tensors in a trace for all sizes: they pass for ints, and note what is asked."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from rushlight.dims import (
+    Dim,
+    Settled,
+    Size,
+    Symbol,
+    at,
+    at_least,
+    known,
+    parts_of,
+    symbols_of,
+)
+from rushlight.errors import user_line
+from rushlight.graph.host import Host
+from rushlight.graph.inference import inferred
+from rushlight.graph.ir import Node, TensorType, type_of
+from rushlight.graph.templates import hollow
+from rushlight.ops.base import Op
+from rushlight.tensor import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.graph.trace import Trace
+
+
+class Sizes(threading.local):
+    """What the symbols are in the call that this thread makes."""
+
+    now: Mapping[str, int] = {}
+
+
+class Condition(NamedTuple):
+    """What a function was told about sizes: its graph is right as long as this holds."""
+
+    relation: Callable[[Any, Any], bool]
+    left: Size
+    right: Size
+    answer: bool
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        return self.relation(at(self.left, sizes), at(self.right, sizes)) is self.answer
+
+
+class Extent:
+    """A size that may be another one at the next call.
+
+    It passes for an int, as ``isinstance`` says. Arithmetic gives another such size, or a number of
+    the run; a comparison is answered for the sizes of this call and becomes a condition of the
+    graph, unless the answer is always the same. Who needs the number itself (``range``, a key of a
+    dict, functions in C) ends the trace: the next one is for this size.
+    """
+
+    __slots__ = ("dim", "extents")
+
+    def __init__(self, extents: Extents, dim: Dim) -> None:
+        self.extents, self.dim = extents, dim
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    def __index__(self) -> int:
+        return self.extents.settle(self.dim)
+
+    __int__ = __trunc__ = __floor__ = __ceil__ = __index__
+
+    def __bool__(self) -> bool:
+        return self.extents.decide(operator.ne, self.dim, 0)
+
+    def __float__(self) -> float:
+        return float(self.extents.settle(self.dim))
+
+    def __hash__(self) -> int:
+        return hash(self.extents.settle(self.dim))
+
+    def symbol(self) -> Any:
+        """The size as a 0-d value of the graph."""
+        return number(self).symbol()
+
+    def __repr__(self) -> str:
+        return repr(self.extents.settle(self.dim))
+
+    def __format__(self, how: str) -> str:
+        return format(self.extents.settle(self.dim), how)
+
+    def __copy__(self) -> Extent:
+        return self
+
+    def __deepcopy__(self, known: Any) -> Extent:
+        return self
+
+    def __reduce__(self) -> Any:
+        return int, (self.extents.settle(self.dim),)
+
+    def __neg__(self) -> Any:
+        return self.extents.extent(-self.dim)
+
+    def __pos__(self) -> Extent:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self.extents.decide(operator.ge, self.dim, 0) else -self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int and 0 <= other <= 4:
+            result: Any = 1
+            for _ in range(other):
+                result = result * self
+            return result
+        return number(self) ** other
+
+    def __rpow__(self, other: Any) -> Any:
+        return other ** number(self)
+
+    @property
+    def real(self) -> Extent:
+        return self
+
+    @property
+    def imag(self) -> int:
+        return 0
+
+    def bit_length(self) -> int:
+        return self.extents.settle(self.dim).bit_length()
+
+
+def number(x: Extent) -> Host:
+    """A size as a float of the run."""
+    sizes, dim, made = x.extents.sizes, x.dim, x.extents.numbers
+    if dim not in made:
+        read = functools.partial(count, dim, sizes)
+        made[dim] = Host(x.extents.trace.numbers, read, dim)
+    return made[dim]
+
+
+def count(dim: Dim, sizes: Sizes) -> float:
+    return float(at(dim, sizes.now))
+
+
+def dim_of(x: Any) -> Any:
+    return x.dim if type(x) is Extent else x
+
+
+def whole(operation: Callable[..., Any], swapped: bool = False) -> Callable[..., Any]:
+    """The method of an operator that makes ints of ints."""
+
+    def method(self: Extent, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            return NotImplemented
+        if type(other) not in (int, bool, Extent):
+            pair = (other, number(self)) if swapped else (number(self), other)
+            return operation(*pair) if type(other) in (float, Host) else NotImplemented
+        if operation in (operator.floordiv, operator.mod):
+            below = self if swapped else other
+            if not below:
+                raise ZeroDivisionError("integer division or modulo by zero")
+            if type(below) is int and below < 0:
+                return operation(int(self), other)
+        pair = (dim_of(other), self.dim) if swapped else (self.dim, dim_of(other))
+        return self.extents.extent(operation(*pair))
+
+    return method
+
+
+def divided(self: Extent, other: Any) -> Any:
+    return NotImplemented if isinstance(other, Tensor) else number(self) / as_number(other)
+
+
+def divided_by(self: Extent, other: Any) -> Any:
+    return NotImplemented if isinstance(other, Tensor) else as_number(other) / number(self)
+
+
+def as_number(x: Any) -> Any:
+    return number(x) if type(x) is Extent else x
+
+
+def relation(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of a comparison."""
+
+    def method(self: Extent, other: Any) -> Any:
+        if type(other) in (int, bool, Extent):
+            return self.extents.decide(operation, self.dim, dim_of(other))
+        if type(other) in (float, Host):
+            return operation(number(self), other)
+        if isinstance(other, Tensor) or not isinstance(other, (int, float)):
+            return NotImplemented
+        return operation(int(self), other)
+
+    return method
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Extent, f"__{_name}__", relation(getattr(operator, _name)))
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    setattr(Extent, f"__{_name}__", whole(getattr(operator, _name)))
+    setattr(Extent, f"__r{_name}__", whole(getattr(operator, _name), swapped=True))
+setattr(Extent, "__truediv__", divided)  # noqa: B010
+setattr(Extent, "__rtruediv__", divided_by)  # noqa: B010
+
+SURE = {
+    operator.eq: lambda a, b: a == b,
+    operator.le: lambda a, b: at_least(b, a),
+    operator.ge: at_least,
+    operator.lt: lambda a, b: at_least(b, a + 1),
+    operator.gt: lambda a, b: at_least(a, b + 1),
+}
+OPPOSITE = {operator.lt: operator.ge, operator.gt: operator.le, operator.le: operator.gt,
+            operator.ge: operator.lt, operator.ne: operator.eq}  # fmt: skip
+
+
+class Shape(tuple):
+    """Sizes of a tensor; another number of them is another shape, whatever they are."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple) or len(self) != len(other):
+            return False
+        return all([a == b for a, b in zip(self, other, strict=True)])
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Shape(found) if isinstance(index, slice) else found
+
+
+class Extents:
+    """The sizes that a trace for all sizes has met."""
+
+    def __init__(self, trace: Trace, sizes: Sizes) -> None:
+        self.trace, self.sizes = trace, sizes
+        self.conditions: dict[Condition, None] = {}
+        self.numbers: dict[Dim, Host] = {}
+
+    def extent(self, size: Size) -> Any:
+        return Extent(self, size) if isinstance(size, Dim) else size
+
+    def shape(self, kind: Any) -> tuple[Any, ...] | None:
+        """The shape of a value as a function sees it."""
+        return Shape([self.extent(n) for n in kind.shape]) if type(kind) is TensorType else None
+
+    def decide(self, relation: Callable[..., bool], left: Size, right: Size) -> bool:
+        """The answer for the sizes of this call, on which the graph depends from now on."""
+        if relation in SURE and SURE[relation](left, right):
+            return True
+        if relation in (operator.eq, operator.ne):
+            if at_least(left, right + 1) or at_least(right, left + 1):
+                return relation is operator.ne
+        other = OPPOSITE.get(relation)
+        if other in SURE and SURE[other](left, right):
+            return False
+        answer = relation(at(left, self.sizes.now), at(right, self.sizes.now))
+        self.conditions[Condition(relation, left, right, answer)] = None
+        return answer
+
+    def settle(self, dim: Dim) -> int:
+        """An end to this trace: the next one is for that number."""
+        raise Settled(symbols_of(dim), user_line())
+
+    def settle_all(self) -> NoReturn:
+        """An end to this trace: the next one is for the sizes of this call."""
+        raise Settled({Symbol(name, size) for name, size in self.sizes.now.items()}, user_line())
+
+    def attribute(self, value: Any) -> Any:
+        """An attribute as the graph keeps it."""
+        if type(value) is Extent:
+            return value.dim
+        parts = parts_of(value)
+        if not any([self.holds(part) for part in parts]):
+            return value
+        made = [self.attribute(part) for part in parts]
+        if isinstance(value, slice):
+            return slice(*made)
+        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+
+    def holds(self, value: Any) -> bool:
+        return type(value) is Extent or any([self.holds(part) for part in parts_of(value)])
+
+    def here(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes with the sizes of this call."""
+        return {name: known(value, self.sizes.now) for name, value in attrs.items()}
+
+    def plain(self, value: Any) -> Any:
+        """A value with the sizes of this call in the places of those that may change."""
+        return known(self.attribute(value), self.sizes.now)
+
+    def type_of(self, op: Op, nodes: Sequence[Node | None], attrs: Mapping[str, Any]) -> Any:
+        """The type of the results of an op for all sizes."""
+
+        def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+            return type_of(self.trace.infer(op, (), [blank(t) for t in types], attrs))
+
+        return inferred(rule, [None if n is None else n.type for n in nodes], attrs)
+
+    def view_type(self, op: Op, node: Node, attrs: Mapping[str, Any]) -> Any:
+        """The type of a view for all sizes."""
+
+        def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+            return type_of(op.compute([blank(types[0])], attrs))
+
+        return inferred(rule, [node.type], attrs)
+
+
+def blank(kind: TensorType | None) -> np.ndarray | None:
+    """An array of a type, without memory of its own."""
+    if kind is None:
+        return None
+    return hollow(np.broadcast_to(np.zeros((), kind.dtype.numpy), kind.shape))

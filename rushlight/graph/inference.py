@@ -1,0 +1,55 @@
+"""Types of results where sizes are symbols: found by trying some sizes, and fitting polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight.dims import Dim, Size, fitted, known, symbols_of, worlds
+from rushlight.graph.ir import TensorType, Type
+
+Rule = Callable[[Sequence[Any], Mapping[str, Any]], Type]
+
+
+class Irregular(Exception):
+    """A size of a result is no simple function of those of the operands."""
+
+
+def inferred(rule: Rule, types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Any:
+    """The type that ``rule(types, attrs)`` gives, or would give for all sizes."""
+    sizes = [t.shape for t in types if t is not None]
+    symbols = sorted(symbols_of([*sizes, *attrs.values()]), key=lambda s: s.name)
+    if not symbols:
+        return rule(types, attrs)
+    found = []
+    for world in worlds(symbols):
+        here = [t and TensorType(known(t.shape, world), t.dtype) for t in types]
+        found.append(rule(here, {name: known(value, world) for name, value in attrs.items()}))
+    likely = [*likely_of(sizes), *likely_of(attrs.values())]
+    several = [t if isinstance(t, tuple) else (t,) for t in found]
+    made = []
+    for columns in zip(*several, strict=True):
+        shapes = [t.shape for t in columns]
+        if len(set(map(len, shapes))) != 1:
+            raise Irregular
+        shape = [fitted(each, likely, symbols) for each in zip(*shapes, strict=True)]
+        if None in shape:
+            raise Irregular(f"shapes {shapes} of {sizes}")
+        made.append(TensorType(tuple(shape), columns[0].dtype))
+    return tuple(made) if isinstance(found[0], tuple) else made[0]
+
+
+def likely_of(values: Any) -> list[Size]:
+    """All sizes in some values, and the products of neighbours."""
+    found: list[Size] = []
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            found += likely_of(value)
+            whole: Any = 1
+            for size in value:
+                if type(size) in (int, Dim):
+                    whole = whole * size
+                    found.append(whole)
+        elif symbols_of(value):
+            found += likely_of([value.start, value.stop]) if isinstance(value, slice) else [value]
+    return found

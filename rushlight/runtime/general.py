@@ -1,0 +1,210 @@
+"""Programs for all sizes: code that is compiled once, and tables for each size that is met."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rushlight.codegen.kernel import Kernel
+from rushlight.codegen.llvm import Function, module
+from rushlight.codegen.loops import lower
+from rushlight.codegen.memory import is_general
+from rushlight.dims import Dim, Symbol, at, known, symbols_of
+from rushlight.graph.extents import Sizes
+from rushlight.graph.ir import Graph, Node, TensorType
+from rushlight.passes import pipeline
+from rushlight.passes.fuse import Group
+from rushlight.passes.order import Plan, plan
+from rushlight.runtime import natives
+from rushlight.runtime.arena import Arena
+from rushlight.runtime.assembly import Assembly
+from rushlight.runtime.cache import object_code
+from rushlight.runtime.executable import Binding, Executable
+from rushlight.runtime.jit import load, target
+from rushlight.runtime.program import KernelStep
+from rushlight.runtime.verify import verify
+
+KEPT = 512  # sizes whose tables are kept
+
+
+class Ready(NamedTuple):
+    """A kernel for all sizes: its function, and the sizes that it finds in its table."""
+
+    kernel: Kernel
+    name: str
+    sizes: tuple[Dim, ...]
+
+
+class General:
+    """A compiled graph whose sizes are symbols; ``sizes`` says what they are in a call."""
+
+    def __init__(self, sizes: Sizes, graph: Graph, holders: Any = (), arena: Any = None) -> None:
+        self.sizes, self.source = sizes, graph
+        self.graph = pipeline.run(graph)
+        self.machine = target()
+        symbols = symbols_in(self.graph)
+        # Other sizes than those of this call, none of them equal: what is equal by chance is not.
+        concrete, new = sized(self.graph, {s.name: s.samples[-1] for s in symbols})
+        back = {node: own for own, node in new.items()}
+        planned = plan(concrete)
+        self.plan = moved(planned, back)
+        self.texts: dict[str, str] = {}
+        self.kernels = {
+            number: [self.compiled(kernel) for kernel in lower(step, self.late(step))]
+            for number, step in enumerate(self.plan.steps)
+            if isinstance(step, Group)
+        }
+        code = object_code(module(self.texts.values())) if self.texts else b""
+        self.library = load([code]) if code else None
+        self.instances: OrderedDict[tuple[int, ...], Sized] = OrderedDict()
+        self.arenas: dict[int, Arena] = {}
+        self.lock = threading.Lock()
+
+    def late(self, step: Any) -> list[Node]:
+        return [node for node in step.outputs if node in self.plan.stores]
+
+    def compiled(self, kernel: Kernel) -> Ready:
+        body = Function(kernel, self.machine.vector_bytes, self.machine.has_f16c, 1)
+        text = body.text("NAME")
+        whole = "\n\n".join([*sorted(body.declared.values()), *body.functions.values(), text])
+        name = f"k{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
+        self.texts[name] = whole.replace("@NAME(", f"@{name}(")
+        return Ready(kernel, name, tuple(body.sizes))
+
+    def memory(self, size: int) -> Arena:
+        """Memory for so many bytes: that of all sizes that need about as many."""
+        room = 1 << max(12, (size - 1).bit_length())
+        return self.arenas.setdefault(room, Arena(room))
+
+    def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Any:
+        """The outputs of the graph for inputs of any sizes."""
+        return self.at(self.sizes.now).run(inputs, captured)
+
+    def at(self, sizes: Mapping[str, int]) -> Sized:
+        """The program for these sizes."""
+        key = tuple(sizes.values())
+        found = self.instances.get(key)
+        if found is None:
+            found = self.instances[key] = Sized(self, sizes)
+            if len(self.instances) > KEPT:
+                self.instances.popitem(last=False)
+        else:
+            self.instances.move_to_end(key)
+        return found
+
+
+class Sized(Executable):
+    """A general program with the tables for some sizes.
+
+    All sizes share one memory between steps. Another thread that comes meanwhile gets its own.
+    """
+
+    def __init__(self, general: General, sizes: Mapping[str, int]) -> None:
+        self.general, self.still, self.holders = general, [], ()
+        self.source, new = sized(general.graph, sizes)
+        self.lowered = self.source, moved(general.plan, new)
+        self.program = SizedAssembly(general, sizes, new, *self.lowered).program
+        verify(self.program, natives.registers())
+        self.binding = Binding(self, general.memory)
+
+    def function(self, name: str, shared: bool) -> int:
+        if shared:
+            return natives.address(name)
+        assert self.general.library is not None
+        return self.general.library.address(name)
+
+    def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Any:
+        if not self.general.lock.acquire(blocking=False):
+            return Binding(self).run(inputs, captured)
+        try:
+            return self.binding.run(inputs, captured)
+        finally:
+            self.binding.release()
+            self.general.lock.release()
+
+
+class SizedAssembly(Assembly):
+    """Puts the compiled kernels of a general program to work for some sizes."""
+
+    def __init__(
+        self,
+        general: General,
+        sizes: Mapping[str, int],
+        new: Mapping[Node, Node],
+        graph: Graph,
+        plan: Plan,
+    ) -> None:
+        self.general, self.sizes, self.new = general, sizes, new
+        super().__init__(graph, plan, general.machine)
+
+    def chain(self, *_: Any) -> None:
+        """Kernels run by themselves."""
+
+    def kernels(self, step: Group, origin: int) -> None:
+        parts: dict[Any, int] = {}
+        for number, (kernel, name, dims) in enumerate(self.general.kernels[origin]):
+            count, chunk = kernel.parts_at(self.sizes)
+            if count <= 0:
+                continue
+            slots = [self.sized_buffer(b, parts) for b in (*kernel.inputs, *kernel.outputs)]
+            if is_general(kernel):
+                numbers = [at(dim, self.sizes) for dim in dims] or [0]
+                slots.append(self.table(np.array(numbers, np.int64)))
+            self.program.steps.append(KernelStep(name, tuple(slots), count, chunk, origin, number))
+
+    def sized_buffer(self, buffer: Any, parts: dict[Any, int]) -> int:
+        if buffer.node is not None:
+            return self.slot_of[self.new[buffer.node]]
+        if buffer not in parts:
+            kind = TensorType(known(tuple(buffer.shape), self.sizes), buffer.dtype)
+            offset = -(-self.program.arena // 64) * 64
+            self.program.arena = offset + kind.nbytes
+            parts[buffer] = self.add("arena", offset, kind)
+        return parts[buffer]
+
+
+def symbols_in(graph: Graph) -> set[Symbol]:
+    """All symbols that types or attributes mention."""
+    found: set[Symbol] = set()
+    for node in graph.nodes():
+        kinds = node.type if isinstance(node.type, tuple) else (node.type,)
+        found |= symbols_of([*[t.shape for t in kinds], *node.attrs.values()])
+    return found
+
+
+def sized(graph: Graph, sizes: Mapping[str, int]) -> tuple[Graph, dict[Node, Node]]:
+    """The graph with numbers in the places of symbols, and what its nodes have become."""
+    new: dict[Any, Any] = {None: None}
+    for node in graph.nodes():
+        kind = node.type
+        several = kind if isinstance(kind, tuple) else (kind,)
+        kinds = tuple([TensorType(known(t.shape, sizes), t.dtype) for t in several])
+        attrs = {name: known(value, sizes) for name, value in node.attrs.items()}
+        inputs = tuple([new[n] for n in node.inputs])
+        own = kinds if isinstance(kind, tuple) else kinds[0]
+        new[node] = Node(node.op, inputs, attrs, own, node.source)
+    made = Graph(
+        tuple([new[n] for n in graph.inputs]),
+        tuple([new[n] for n in graph.captured]),
+        tuple([new[n] for n in graph.outputs]),
+        tuple([(new[target], new[value]) for target, value in graph.writes]),
+        {new[node]: name for node, name in graph.names.items()},
+    )
+    return made, new
+
+
+def moved(plan: Plan, new: Mapping[Node, Node]) -> Plan:
+    """The same plan for other nodes."""
+
+    def step_of(step: Any) -> Any:
+        if isinstance(step, Group):
+            return Group(tuple([new[n] for n in step.nodes]), tuple([new[n] for n in step.outputs]))
+        return type(step)(new[step.node], step.alias)
+
+    stores = {new[value]: new[target] for value, target in plan.stores.items()}
+    return Plan(tuple([step_of(step) for step in plan.steps]), stores, plan.early)

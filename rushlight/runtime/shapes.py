@@ -1,0 +1,193 @@
+"""Which sizes of arguments change from call to call, and the programs that serve them all."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rushlight.dims import Dim, Settled, Size
+from rushlight.graph.arguments import Arguments
+from rushlight.graph.extents import Condition, Sizes
+from rushlight.symbol import TraceError
+from rushlight.tensor import Tensor
+
+LETTERS = "BTSNMKLH"
+REMEMBERED = 1 << 16  # sizes that are known to be right
+MOST = 8  # programs for one kind of arguments, and sizes that decide what changes
+
+Sides = tuple[int, ...]
+
+
+class Shapes:
+    """The shapes of all tensors among the arguments, symbols where they change.
+
+    Args:
+        met: all shapes, of several calls, of which the last is the present one. Sizes that were
+            equal to each other at all of them have one symbol.
+        settled: sizes, as they were at these calls, that are numbers all the same.
+    """
+
+    def __init__(self, met: Sequence[Sequence[Sides]], settled: Iterable[Sides] = ()) -> None:
+        self.sizes = Sizes()
+        self.conditions: Sequence[Condition] = ()
+        self.list: list[tuple[Size, ...]] = []
+        self.right: set[Sides] = set()
+        symbols: dict[Sides, Dim] = {}
+        for tensors in zip(*met, strict=True):
+            shape: list[Size] = []
+            for past in zip(*tensors, strict=True):
+                steady = len(set(past)) == 1 or past in settled
+                if not steady and past not in symbols and len(symbols) < len(LETTERS):
+                    symbols[past] = Dim.symbol(LETTERS[len(symbols)], past[-1], len(symbols))
+                shape.append(past[-1] if steady else symbols.get(past, past[-1]))
+            self.list.append(tuple(shape))
+        self.past = {str(dim): past for past, dim in symbols.items()}
+        self.sizes.now = {name: past[-1] for name, past in self.past.items()}
+
+    def match(self, shapes: Sequence[Sides]) -> Mapping[str, int] | None:
+        """What the symbols are for tensors of these shapes; None if the program is not for them."""
+        found: dict[str, int] = {}
+        for own, shape in zip(self.list, shapes, strict=True):
+            for size, n in zip(own, shape, strict=True):
+                if (size if isinstance(size, int) else found.setdefault(str(size), n)) != n:
+                    return None
+        key = tuple(found.values())
+        if key not in self.right:
+            if not all([condition.holds(found) for condition in self.conditions]):
+                return None
+            if len(self.right) < REMEMBERED:
+                self.right.add(key)
+        return found
+
+
+class AtSizes(NamedTuple):
+    """A program for all sizes at some of them."""
+
+    made: Any
+    sizes: Mapping[str, int]
+
+    def bind(self, tensors: Sequence[Tensor]) -> list[Any] | None:
+        self.made.shapes.sizes.now = self.sizes
+        return self.made.bind(tensors)
+
+    def run(self, tensors: Sequence[Tensor], captured: list[Any]) -> Any:
+        return self.made.run(tensors, captured)
+
+
+class AnySize:
+    """The programs for all sizes of one compiled function.
+
+    The first sizes get a program of their own; the second make one in which what has changed is a
+    symbol. ``dynamic`` asks for that at the first call, or (False) never.
+    """
+
+    def __init__(self, dynamic: bool | None) -> None:
+        self.dynamic = dynamic
+        self.known: dict[Any, list[Any]] = {}
+        self.met: dict[Any, list[list[Sides]]] = {}  # the sizes that made programs, by kinds
+        self.refused: dict[Any, str] = {}  # kinds with a program for each size, and why
+
+    def find(self, arguments: Arguments) -> tuple[AtSizes, list[Any]] | None:
+        """The program that serves a call, and what it captures."""
+        if not self.known:
+            return None
+        shapes = shapes_of(arguments.tensors)
+        for made in self.known.get(loosened(arguments.key), ()):
+            sizes = made.shapes.match(shapes)
+            if sizes is not None:
+                made.shapes.sizes.now = sizes
+                captured = made.bind(arguments.tensors, arguments.lifted)
+                if captured is not None:
+                    return AtSizes(made, sizes), captured
+        return None
+
+    def make(self, arguments: Arguments, specialize: Callable[..., Any]) -> Any:
+        """A program for all sizes; None where there is none, or none is wanted yet."""
+        kind = loosened(arguments.key)
+        if self.dynamic is False or kind in self.refused:
+            return None
+        met = self.met.setdefault(kind, first_sizes(arguments.tensors, self.dynamic))
+        met.append(shapes_of(arguments.tensors))
+        del met[1:-MOST]
+        settled: set[Sides] = set()
+        line = ""
+        while (shapes := Shapes(met, settled)).past:
+            try:
+                made = specialize(shapes=shapes)
+            except Settled as error:
+                settled |= {shapes.past[symbol.name] for symbol in error.symbols}
+                line = error.line
+            except TraceError:
+                raise
+            except Exception as error:  # the function itself may raise it: its own program will
+                self.refused[kind] = f"no program serves them all ({error})"
+                return None
+            else:
+                return made
+        if settled:
+            self.refused[kind] = f"they are needed as numbers of Python's at {line}"
+        return None
+
+    def remember(self, kind: Any, made: Any) -> None:
+        """Keeps a program in the place of those that have fewer symbols."""
+        symbols = len(made.shapes.past)
+        kept = [m for m in self.known.get(kind, ()) if len(m.shapes.past) >= symbols]
+        self.known[kind] = [made, *kept][:MOST]
+
+
+def shapes_of(tensors: Sequence[Tensor]) -> list[Sides]:
+    return [t._array.shape for t in tensors]
+
+
+def first_sizes(tensors: Sequence[Tensor], dynamic: bool | None) -> list[list[Sides]]:
+    """What the sizes of a first call are compared with: −1 where a change is expected."""
+    found = []
+    for t in tensors:
+        marked = range(t.ndim) if dynamic else marks_of(t)
+        found.append(tuple([-1 if d in marked else n for d, n in enumerate(t._array.shape)]))
+    return [found] if any([-1 in sides for sides in found]) else []
+
+
+def loosened(key: tuple[Any, ...]) -> Any:
+    """The key of arguments without the sizes of tensors."""
+    return tuple([loose(part) if type(part) is tuple else part for part in key])
+
+
+def loose(part: tuple[Any, ...]) -> Any:
+    if len(part) != 6 or not isinstance(part[0], type) or not issubclass(part[0], Tensor):
+        return part
+    kind, shape, *rest, layout = part
+    return (kind, len(shape), *rest, layout if layout is True else order(layout))
+
+
+def order(strides: Sides) -> Sides:
+    """What matters of strides: the order of dimensions in memory, and which have none."""
+    slowest_first = sorted(range(len(strides)), key=lambda d: -strides[d])
+    return (*slowest_first, *[-1 for step in strides if step == 0])
+
+
+MARKED: dict[int, tuple[Any, Sides]] = {}
+"""The dimensions that will change, by the identity of tensors, of which ``==`` says nothing."""
+
+
+def marks_of(t: Tensor) -> Sides:
+    reference, dims = MARKED.get(id(t), (lambda: None, ()))
+    return dims if reference() is t else ()
+
+
+def mark_dynamic(t: Tensor, index: int | Sequence[int]) -> None:
+    """Sizes of ``t`` in these dimensions will change: its first program is for all of them.
+
+    >>> x = rl.ones(3, 2)
+    >>> rl.mark_dynamic(x, 0)
+    >>> double = rl.compile(lambda x: x * 2)
+    >>> double(x).shape, double(rl.ones(5, 2)).shape
+    (rushlight.Size([3, 2]), rushlight.Size([5, 2]))
+    """
+    dims = (index,) if isinstance(index, int) else tuple(index)
+    if not all([-t.ndim <= d < t.ndim for d in dims]):
+        raise IndexError(f"mark_dynamic(): dimension {dims} of a tensor of {t.ndim} dimensions")
+    dims = (*marks_of(t), *[d % t.ndim for d in dims])
+    MARKED[id(t)] = weakref.ref(t), dims
+    weakref.finalize(t, MARKED.pop, id(t), None)

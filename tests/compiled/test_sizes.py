@@ -1,0 +1,306 @@
+"""Programs for all sizes: right for every one, and few of them."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.nn import functional as F
+from tests.sampling import flat
+
+SIZES = [(5, 7), (6, 9), (1, 1), (8, 7), (33, 40), (3, 70), (1, 50), (50, 3), (2, 2), (16, 16)]
+BATCHES = [(n,) for n in (5, 6, 1, 8, 64, 100, 2, 16, 4)]
+
+
+@pytest.fixture(autouse=True)
+def doubles():
+    rl.manual_seed(0)
+    rl.set_default_dtype(rl.float64)
+    yield
+    rl.set_default_dtype(rl.float32)
+
+
+def programs(compiled):
+    """How many programs there are for one size, and how many for all."""
+    return len(compiled.known), sum(map(len, compiled.any_size.known.values()))
+
+
+def check(make, arguments, sizes, most=1):
+    """Compares a compiled function with another one of its kind, size after size."""
+    rl.manual_seed(1)
+    own = make()
+    rl.manual_seed(1)
+    other = make()
+    compiled = rl.compile(own, fullgraph=True)
+    for size in sizes:
+        args = arguments(*size)
+        wanted, found = other(*args), compiled(*args)
+        for w, f in zip(flat(wanted), flat(found), strict=True):
+            assert f.shape == w.shape
+            np.testing.assert_allclose(f.detach(), w.detach(), rtol=1e-8, atol=1e-10)
+    exact, general = programs(compiled)
+    assert exact == 1, compiled.any_size.refused
+    assert 1 <= general <= most, compiled.any_size.refused
+
+
+def training(make_model, loss_of, optimizer=rl.optim.SGD):
+    """A whole training step."""
+
+    def make():
+        model = make_model()
+        optim = optimizer(model.parameters(), lr=0.01)
+
+        def step(*args):
+            loss = loss_of(model, *args)
+            optim.zero_grad()
+            loss.backward()
+            optim.step()
+            return loss
+
+        return step
+
+    return make
+
+
+FUNCTIONS = {
+    "elementwise": lambda x: F.gelu(x) * 2 + x.sin(),
+    "softmax": lambda x: x.softmax(-1),
+    "softmax of columns": lambda x: x.softmax(0),
+    "norm": lambda x: F.normalize(x, dim=1),
+    "mean": lambda x: (x.mean(), x.mean(0), x.var(1, unbiased=False)),
+    "sums": lambda x: (x.sum(0), x.sum(1, keepdim=True), x.amax(0), x.argmax(1)),
+    "divided": lambda x: x.sum(0) / x.shape[0] + x.shape[1],
+    "turned": lambda x: (x.t() * 2).contiguous(),
+    "product": lambda x: x @ x.t(),
+    "product of columns": lambda x: x.t() @ x,
+    "einsum": lambda x: rl.einsum("bt,bs->ts", x, x),
+    "joined": lambda x: rl.cat([x, x * 2], 1),
+    "stacked": lambda x: rl.stack([x, -x], 1),
+    "slices": lambda x: x[:, :-1] + x[:, 1:] if x.shape[1] > 1 else x,
+    "flat": lambda x: x.reshape(-1) * 2,
+    "seen": lambda x: x.view(x.shape[0], 1, -1).expand(-1, 3, -1) * 1,
+    "new": lambda x: x + rl.zeros(x.shape[0], 1) + rl.ones_like(x),
+    "counted": lambda x: x + rl.arange(x.shape[1]),
+    "triangle": lambda x: x.tril() + x.triu(1),
+    "cumulative": lambda x: x.cumsum(0) + x.cumsum(1),
+    "chosen": lambda x: rl.where(x > 0, x, 0.0),
+    "masked": lambda x: x.masked_fill(x < 0, 0.0),
+    "padded": lambda x: F.pad(x, (1, 2)),
+    "flipped": lambda x: x.flip(0, 1),
+    "gathered": lambda x: x.gather(1, x.argmax(1, keepdim=True)),
+    "scattered": lambda x: rl.zeros_like(x).scatter_add_(1, x.argmax(1, keepdim=True), x[:, :1]),
+    "rolled": lambda x: x.roll(1, 0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name):
+    check(lambda: FUNCTIONS[name], lambda b, t: [rl.randn(b, t)], SIZES, most=3)
+
+
+def test_a_training_step_has_two_programs():
+    make = training(
+        lambda: nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)),
+        lambda model, x, y: F.cross_entropy(model(x), y),
+        rl.optim.Adam,
+    )
+    check(make, lambda b: [rl.randn(b, 16), rl.randint(0, 4, (b,))], BATCHES)
+
+
+def test_gradients_outside():
+    def make():
+        model = nn.Linear(16, 4)
+
+        def loss_and_gradient(x):
+            loss = run(x)
+            model.zero_grad()
+            loss.backward()
+            return loss, model.weight.grad.clone()
+
+        run = rl.compile(lambda x: model(x).square().mean())
+        return loss_and_gradient
+
+    rl.manual_seed(1)
+    compiled = make()
+    for (n,) in BATCHES:
+        rl.manual_seed(1)
+        model = nn.Linear(16, 4)
+        x = rl.randn(n, 16)
+        wanted = model(x).square().mean()
+        wanted.backward()
+        loss, gradient = compiled(x)
+        np.testing.assert_allclose(loss.detach(), wanted.detach(), rtol=1e-9)
+        np.testing.assert_allclose(gradient, model.weight.grad, rtol=1e-9)
+
+
+class Language(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.position = nn.Embedding(30, 16), nn.Embedding(80, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
+        self.head = nn.Linear(16, 30)
+
+    def forward(self, tokens):
+        length = tokens.shape[1]
+        mask = nn.Transformer.generate_square_subsequent_mask(length)
+        x = self.embedding(tokens) + self.position(rl.arange(length))
+        return self.head(self.layer(x, src_mask=mask))
+
+
+def test_a_transformer_of_any_batch_and_length():
+    def loss(model, tokens):
+        return F.cross_entropy(model(tokens)[:, :-1].reshape(-1, 30), tokens[:, 1:].reshape(-1))
+
+    sizes = [size for size in SIZES if size[1] > 1]
+    make = training(Language, loss, rl.optim.AdamW)
+    check(make, lambda b, t: [rl.randint(0, 30, (b, t))], sizes)
+
+
+def test_convolutions_of_any_batch_and_side():
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+            self.second, self.head = nn.Conv2d(8, 8, 3, stride=2), nn.Linear(8, 4)
+
+        def forward(self, x):
+            x = F.relu(self.second(F.relu(self.norm(self.first(x)))))
+            return self.head(F.max_pool2d(x, 2, ceil_mode=True).mean((2, 3)))
+
+    make = training(Network, lambda model, x, y: F.cross_entropy(model(x), y))
+    sizes = [(4, 12), (5, 14), (2, 20), (7, 13), (3, 16), (6, 9)]
+    arguments = lambda b, n: [rl.randn(b, 3, n, n), rl.randint(0, 4, (b,))]  # noqa: E731
+    check(make, arguments, sizes, most=3)
+
+
+def test_random_numbers_are_those_of_dynamic_mode():
+    def noisy(x):
+        return F.dropout(x, 0.5) + rl.randn(x.shape[0], 1)
+
+    compiled = rl.compile(noisy)
+    for b, t in SIZES:
+        x = rl.randn(b, t)
+        rl.manual_seed(b)
+        wanted = noisy(x)
+        rl.manual_seed(b)
+        np.testing.assert_allclose(compiled(x), wanted, rtol=1e-12)
+    assert programs(compiled) == (1, 1)
+
+
+def test_threads_make_no_difference():
+    compiled = rl.compile(lambda x: (x @ x.t()).softmax(-1).sum(0))
+    results = []
+    for threads in (1, 2):
+        before = rl.get_num_threads()
+        rl.set_num_threads(threads)
+        rl.manual_seed(0)
+        results.append([compiled(rl.randn(n, 300)) for n in (100, 150, 200, 250)])
+        rl.set_num_threads(before)
+    for a, b in zip(*results, strict=True):
+        assert rl.equal(a, b)
+
+
+def test_two_threads_call_with_different_sizes():
+    compiled = rl.compile(lambda x: (x * 2).softmax(-1))
+    for n in (10, 11):
+        compiled(rl.randn(n, 50))
+    wrong = []
+
+    def work(seed):
+        generator = rl.Generator().manual_seed(seed)
+        for n in range(20, 60):
+            x = rl.randn(n, 50, generator=generator)
+            if not rl.allclose(compiled(x), (x * 2).softmax(-1)):
+                wrong.append(n)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+class TestDecisions:
+    def test_a_branch_on_a_size(self):
+        check(
+            lambda: lambda x: x * 2 if x.shape[0] > 6 else x - 1,
+            lambda b, t: [rl.randn(b, t)],
+            SIZES,
+            most=2,
+        )
+
+    def test_a_loop_over_a_size_has_a_program_for_each(self):
+        compiled = rl.compile(lambda x: sum([x[:, i] * i for i in range(x.shape[1])]))
+        for b, t in ((3, 4), (3, 5), (5, 5), (7, 5), (2, 4)):
+            x = rl.randn(b, t)
+            wanted = sum([x[:, i] * i for i in range(t)])
+            np.testing.assert_allclose(compiled(x), wanted, rtol=1e-12)
+
+    def test_a_size_as_a_key(self):
+        table = {3: 1.0, 4: 2.0, 5: 3.0}
+        compiled = rl.compile(lambda x: x * table[x.shape[0]])
+        for n in (3, 4, 5, 3):
+            assert rl.equal(compiled(rl.ones(n)), rl.full((n,), table[n]))
+
+    def test_errors_are_those_of_dynamic_mode(self):
+        compiled = rl.compile(lambda x: x.reshape(-1, 4))
+        for n in (8, 12):
+            compiled(rl.ones(n))
+        with pytest.raises(RuntimeError, match="is invalid for input of size 10"):
+            compiled(rl.ones(10))
+        pool = rl.compile(lambda x: F.max_pool1d(x, 3))
+        for n in (8, 12):
+            pool(rl.ones(1, 1, n))
+        with pytest.raises(RuntimeError, match="utput size"):
+            pool(rl.ones(1, 1, 2))
+
+    def test_broadcasting_is_decided_at_run_time(self):
+        compiled = rl.compile(lambda x, y: x + y)
+        for a, b in ((3, 3), (4, 4), (5, 5), (5, 1), (1, 5), (1, 1)):
+            assert rl.equal(compiled(rl.ones(a), rl.ones(b)), rl.ones(a) + rl.ones(b))
+        with pytest.raises(RuntimeError, match="must match"):
+            compiled(rl.ones(3), rl.ones(4))
+
+    def test_nothing_is_there(self):
+        compiled = rl.compile(lambda x: (x * 2).sum(0))
+        for n in (3, 4, 0, 5, 0):
+            assert rl.equal(compiled(rl.ones(n, 2)), rl.full((2,), 2.0 * n))
+
+
+class TestAsked:
+    def test_dynamic_from_the_first_call(self):
+        compiled = rl.compile(lambda x: x * 2, dynamic=True)
+        for b, t in SIZES:
+            assert rl.equal(compiled(rl.ones(b, t)), rl.full((b, t), 2.0))
+        assert programs(compiled)[0] == 0
+
+    def test_never(self):
+        compiled = rl.compile(lambda x: x * 2, dynamic=False)
+        for n in (3, 4, 5):
+            compiled(rl.ones(n))
+        assert programs(compiled) == (3, 0)
+
+    def test_marked(self):
+        compiled = rl.compile(lambda x: x * 2)
+        x = rl.ones(3, 2)
+        rl.mark_dynamic(x, 0)
+        assert compiled(x).shape == (3, 2)
+        assert compiled(rl.ones(7, 2)).shape == (7, 2)
+        assert programs(compiled) == (0, 1)
+        with pytest.raises(IndexError, match="dimension"):
+            rl.mark_dynamic(x, 2)
+
+
+def test_many_sizes_take_no_more_memory():
+    compiled = rl.compile(lambda x: (x @ x.t()).relu().sum(1))
+    for n in range(2, 40):
+        for t in range(2, 40, 3):
+            compiled(rl.ones(n, t))
+    assert programs(compiled) == (1, 1)
+    (made,) = [made for several in compiled.any_size.known.values() for made in several]
+    assert len(made.forward.arenas) <= 4

@@ -141,6 +141,7 @@ _PACKAGES = (
 _COMPILER_FUNCTIONS = ("compile", "graph")
 _FUNCTIONS = {
     "draw": "drawing",
+    "export_c": "c.export",
     "load": "io",
     "mark_dynamic": "runtime.shapes",
     "profile": "profiler",

@@ -44,7 +44,7 @@ LAYERS = (
     ("_dynamo", "_inductor"),  # names of PyTorch's
     ("data",),
     ("io",),
-    ("onnx",),
+    ("c", "onnx"),
     ("multiprocessing", "serialization", "types"),
     ("vision",),
     ("frontends",),

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "ONNXProgram": "exporting",
+    "ONNXProgram": "saving",
     "OnnxError": "errors",
     "OnnxExporterError": "options",
     "OperatorExportTypes": "options",

@@ -1,0 +1,22 @@
+"""One function for each op that ONNX has a counterpart of, by families."""
+
+from rushlight.onnx.exporters import (
+    contraction,
+    control,
+    creation,
+    elementwise,
+    formulas,
+    indexing,
+    joining,
+    normalization,
+    ordering,
+    pooling,
+    recurrent,
+    reductions,
+    scattering,
+    views,
+    windows,
+)
+from rushlight.onnx.writer import EXPORTERS
+
+__all__ = ["EXPORTERS"]

@@ -1,0 +1,91 @@
+"""Elementwise ops for which ONNX has an operator of its own; formulas serve all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.codegen.values import FLOATS
+from rushlight.graph.ir import Node
+from rushlight.onnx.exporters.formulas import formula
+from rushlight.onnx.writer import Writer, exports, operand
+
+
+@exports("clone", "stored", "tie", "verified", "contiguous")
+def same(w: Writer, node: Node, x: str, *_: Any) -> str:
+    """What leaves values as they are. (A file cannot raise errors about values.)"""
+    return x
+
+
+@exports("relu")
+def relu(w: Writer, node: Node, x: str) -> str:
+    return w("Relu", x) if node.type.kind in FLOATS else w("Max", x, w.like(0, node))
+
+
+@exports("nn.functional.leaky_relu")
+def leaky_relu(w: Writer, node: Node, x: str) -> str:
+    return w("LeakyRelu", x, alpha=float(node.attrs["slope"]))
+
+
+@exports("nn.functional.elu")
+def elu(w: Writer, node: Node, x: str) -> str:
+    return w("Elu", x, alpha=float(node.attrs["alpha"]))
+
+
+@exports("nn.functional.hardsigmoid")
+def hardsigmoid(w: Writer, node: Node, x: str) -> str:
+    return w("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+
+
+@exports("nn.functional.hardswish")
+def hardswish(w: Writer, node: Node, x: str) -> str:
+    return w("HardSwish", x) if w.opset >= 14 else w("Mul", x, hardsigmoid(w, node, x))
+
+
+@exports("nn.functional.hardtanh")
+def hardtanh(w: Writer, node: Node, x: str) -> str:
+    return w("Clip", x, w.like(node.attrs["low"], node), w.like(node.attrs["high"], node))
+
+
+@exports("cast")
+def cast(w: Writer, node: Node, x: str) -> str:
+    if operand(node).type.dtype is node.type.dtype:
+        return x
+    return w.cast(x, node.type.dtype)
+
+
+@exports("isnan")
+def isnan(w: Writer, node: Node, x: str) -> str:
+    kind = operand(node).type.kind
+    return w("IsNaN", x) if kind in FLOATS else formula(w, node, x)
+
+
+@exports("isinf")
+def isinf(w: Writer, node: Node, x: str) -> str:
+    kind = operand(node).type.kind
+    return w("IsInf", x) if kind == "f32" or kind == "f64" else formula(w, node, x)
+
+
+@exports("sign", "sgn")
+def sign(w: Writer, node: Node, x: str) -> str:
+    return w("Sign", x)
+
+
+@exports("signbit")
+def signbit(w: Writer, node: Node, x: str) -> str:
+    """Whether a number is negative; 1/x tells that of zeros."""
+    zero = w.like(0, operand(node))
+    negative = w("Less", x, zero)
+    if operand(node).type.kind not in FLOATS:
+        return negative
+    return w("Or", negative, w("Less", w("Reciprocal", x), zero))
+
+
+@exports("masked_fill")
+def masked_fill(w: Writer, node: Node, x: str, value: str, mask: str) -> str:
+    return w("Where", mask, value, x)
+
+
+@exports("checked_labels")
+def checked_labels(w: Writer, node: Node, labels: str) -> str:
+    ignored = w("Equal", labels, w.like(node.attrs["ignore_index"], node))
+    return w("Where", ignored, w.like(0, node), labels)

@@ -1,0 +1,126 @@
+"""Tensors put together, repeated, surrounded, and written into each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.graph.ir import Node
+from rushlight.onnx.writer import Writer, exports, operand
+
+
+def alike(w: Writer, node: Node, xs: tuple[str, ...]) -> list[str]:
+    """The operands in the dtype of the result."""
+    kinds = [operand(node, i).type.dtype for i in range(len(xs))]
+    wanted = node.type.dtype
+    return [x if k is wanted else w.cast(x, wanted) for x, k in zip(xs, kinds, strict=True)]
+
+
+@exports("cat")
+def cat(w: Writer, node: Node, *xs: str) -> str:
+    rank = len(node.type.shape)
+    kept = [
+        x
+        for i, x in enumerate(alike(w, node, xs))
+        if len(operand(node, i).type.shape) == rank  # an empty vector joins anything
+    ]
+    return w("Concat", *kept, axis=node.attrs["dim"])
+
+
+@exports("stack")
+def stack(w: Writer, node: Node, *xs: str) -> str:
+    dim = w.ints(node.attrs["dim"] % len(node.type.shape))
+    parts = [w("Unsqueeze", x, dim) for x in alike(w, node, xs)]
+    return w("Concat", *parts, axis=node.attrs["dim"])
+
+
+@exports("repeat")
+def repeat(w: Writer, node: Node, x: str) -> str:
+    repeats = node.attrs["repeats"]
+    shape = operand(node).type.shape
+    lead = len(repeats) - len(shape)
+    x = w("Unsqueeze", x, w.ints(*range(lead))) if lead else x
+    return w("Tile", x, w.ints(*repeats))
+
+
+def padded(w: Writer, x: str, pads: Any, mode: str, value: str | None = None) -> str:
+    """``x`` with borders; where they are negative, less of it."""
+    cut = [(d, max(-a, 0), max(-b, 0)) for d, (a, b) in enumerate(pads) if min(a, b) < 0]
+    if cut:
+        ends = [-b if b else np.iinfo(np.int64).max for _, _, b in cut]
+        starts, dims = [a for _, a, _ in cut], [d for d, _, _ in cut]
+        x = w("Slice", x, w.ints(*starts), w.ints(*ends), w.ints(*dims))
+    grown = [max(p[side], 0) for side in (0, 1) for p in pads]
+    return w("Pad", x, w.ints(*grown), value, mode=mode) if any(grown) else x
+
+
+@exports("constant_pad_nd")
+def constant_pad(w: Writer, node: Node, x: str) -> str:
+    value = w.like(node.attrs["value"], node)
+    return padded(w, x, node.attrs["pads"], "constant", value)
+
+
+@exports("pad_borders")
+def pad_borders(w: Writer, node: Node, x: str) -> str:
+    mode, pads = node.attrs["mode"], node.attrs["pads"]
+    if mode in ("reflect", "replicate"):
+        return padded(w, x, pads, "edge" if mode == "replicate" else "reflect")
+    for d, (before, after) in enumerate(pads):  # from the other end
+        parts = [x]
+        if before:
+            last = (w.ints(-before), w.ints(np.iinfo(np.int64).max), w.ints(d))
+            parts.insert(0, w("Slice", x, *last))
+        if after:
+            parts.append(w("Slice", x, w.ints(0), w.ints(after), w.ints(d)))
+        x = w("Concat", *parts, axis=d) if len(parts) > 1 else x
+    return x
+
+
+def put_at(w: Writer, node: Node, base: str, part: str, places: np.ndarray) -> str:
+    """``base`` with ``part`` at ``places`` of its elements, counted in order."""
+    row = w("Reshape", base, w.ints(-1))
+    values = w("Reshape", part, w.ints(-1))
+    found = w("ScatterElements", row, w.constant(places.reshape(-1)), values, axis=0)
+    return w("Reshape", found, w.ints(*node.type.shape))
+
+
+def numbered(w: Writer, shape: Any) -> np.ndarray:
+    w.need_numbers(shape)
+    return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+@exports("view_scatter")
+def view_scatter(w: Writer, node: Node, base: str, part: str) -> str:
+    """What was written to a view, in what it is a view of."""
+    places = seen(numbered(w, node.type.shape), node.attrs["chain"])
+    values = (
+        w("Expand", part, w.ints(*places.shape))
+        if operand(node, 1).type.shape != places.shape
+        else part
+    )
+    return put_at(w, node, base, values, places)
+
+
+def seen(array: np.ndarray, chain: Any) -> np.ndarray:
+    """A view of an array, by the ops that lead to it."""
+    if chain is None:
+        return array
+    before, op, attrs = chain
+    return np.asarray(op.compute([seen(array, before)], attrs))
+
+
+@exports("embed")
+def embed(w: Writer, node: Node, part: str) -> str:
+    """A part among zeros."""
+    places = node.attrs["view"].compute([numbered(w, node.type.shape)], node.attrs["where"])
+    zeros = w.filled(0, node.type)
+    return put_at(w, node, zeros, part, np.ascontiguousarray(places))
+
+
+@exports("one_hot")
+def one_hot(w: Writer, node: Node, x: str) -> str:
+    classes = w.constant(np.arange(node.attrs["num_classes"]))
+    same = w("Equal", w("Unsqueeze", x, w.ints(-1)), classes)
+    return w.cast(same, dtypes.int64)

@@ -1,0 +1,55 @@
+"""Softmax, and normalisation over some dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.graph.ir import Node
+from rushlight.onnx.exporters.reductions import reduced
+from rushlight.onnx.writer import Writer, exports, operand
+
+
+@exports("softmax", "log_softmax")
+def softmax(w: Writer, node: Node, x: str) -> str:
+    name = "Softmax" if node.op.name == "softmax" else "LogSoftmax"
+    if not node.attrs["dim"]:
+        return w.filled(int(name == "Softmax"), node.type)
+    (dim,) = node.attrs["dim"]
+    return w(name, x, axis=dim)
+
+
+@exports("standardize")
+def standardize(w: Writer, node: Node, x: str, weight: str | None, bias: str | None) -> object:
+    """(x − mean) / √(variance + eps) · weight + bias, the mean and the variance."""
+    dims, eps, center = (node.attrs[k] for k in ("dims", "eps", "center"))
+    source, scale = operand(node), node.inputs[1]
+    rank = len(source.type.shape)
+    dims = tuple([d % rank for d in dims])
+    inner = source.type.shape[dims[0] :]
+    trailing = dims == tuple(range(rank - len(dims), rank))
+    fits = scale is None or scale.type.shape == inner
+    if center and trailing and fits and w.opset >= 17 and w.uses(node) <= {0} and known(inner):
+        ones = w.constant(np.ones(inner), source.type.dtype)
+        given_bias = (bias,) if bias else ()
+        y = w(
+            "LayerNormalization", x, weight or ones, *given_bias, axis=dims[0], epsilon=float(eps)
+        )
+        return y, "", ""
+    half = source.type.dtype.numpy in dtypes.HALF
+    u = w.cast(x, dtypes.float32) if half else x
+    kind = dtypes.float32 if half else source.type.dtype
+    mean = reduced(w, "ReduceMean", u, dims, True) if center else w.filled(0, node.type[1])
+    apart = w("Sub", u, mean) if center else u
+    variance = reduced(w, "ReduceMean", w("Mul", apart, apart), dims, True)
+    y = w("Div", apart, w("Sqrt", w("Add", variance, w.constant(eps, kind))))
+    for factor, operator in ((weight, "Mul"), (bias, "Add")):
+        if factor:
+            factor = w.cast(factor, kind) if half else factor
+            y = w(operator, y, factor)
+    y = w.cast(y, source.type.dtype) if half else y
+    return y, mean, variance
+
+
+def known(sizes: tuple[object, ...]) -> bool:
+    return all([isinstance(n, int) for n in sizes])

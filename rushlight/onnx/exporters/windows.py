@@ -1,0 +1,54 @@
+"""Convolutions, and windows laid back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.graph.ir import Node
+from rushlight.kernels.windows import Geometry
+from rushlight.onnx.writer import Writer, exports, operand
+
+
+def options(geometry: Geometry, kernel: Any) -> dict[str, Any]:
+    """The attributes of a convolution."""
+    return {
+        "kernel_shape": list(kernel),
+        "strides": list(geometry.stride),
+        "pads": [*geometry.padding, *geometry.padding],
+        "dilations": list(geometry.dilation),
+        "group": geometry.groups,
+    }
+
+
+def kernel_of(node: Node) -> Any:
+    return operand(node, 1).type.shape[2:]
+
+
+@exports("convolve")
+def convolve(w: Writer, node: Node, x: str, weight: str, bias: str | None) -> str:
+    given = (x, weight, bias) if bias else (x, weight)
+    return w("Conv", *given, **options(node.attrs["geometry"], kernel_of(node)))
+
+
+@exports("convolve_transposed")
+def convolve_transposed(w: Writer, node: Node, y: str, weight: str, bias: str | None) -> str:
+    geometry, kernel = node.attrs["geometry"], kernel_of(node)
+    reach = geometry.reach(kernel, operand(node).type.shape[2:])
+    sides = zip(node.attrs["size"], reach, geometry.padding, strict=True)
+    extra = [size - (n - 2 * p) for size, n, p in sides]
+    given = (y, weight, bias) if bias else (y, weight)
+    return w("ConvTranspose", *given, output_padding=extra, **options(geometry, kernel))
+
+
+@exports("col2im", since=18)
+def col2im(w: Writer, node: Node, columns: str) -> str:
+    geometry, kernel = node.attrs["geometry"], node.attrs["kernel"]
+    return w(
+        "Col2Im",
+        columns,
+        w.ints(*node.attrs["size"]),
+        w.ints(*kernel),
+        strides=list(geometry.stride),
+        pads=[*geometry.padding, *geometry.padding],
+        dilations=list(geometry.dilation),
+    )

@@ -1,0 +1,233 @@
+"""``rl.onnx.export``: a model and example arguments → graph → ONNX file, checked afterwards."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rushlight.compile import CompiledModule
+from rushlight.errors import warn
+from rushlight.graph.results import leaves
+from rushlight.nn.module import Module
+from rushlight.onnx.exporters import EXPORTERS
+from rushlight.onnx.loading import required
+from rushlight.onnx.options import OnnxExporterError, OperatorExportTypes, TrainingMode
+from rushlight.onnx.saving import ONNXProgram
+from rushlight.onnx.tracing import Traced, named_tensors, trace
+from rushlight.onnx.verifying import verify as verify_program
+from rushlight.onnx.writer import Writer
+from rushlight.ops.base import registry
+from rushlight.tensor import Tensor
+
+OPSET, OLDEST = 18, 13
+
+
+def export(
+    model: Any,
+    args: Any = (),
+    f: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    verbose: bool | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamo: bool = True,
+    external_data: bool | None = None,
+    dynamic_shapes: Any = None,
+    custom_translation_table: Mapping[Any, Any] | None = None,
+    report: bool = False,
+    optimize: bool = True,
+    verify: bool = True,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: Any = ".",
+    export_params: bool = True,
+    keep_initializers_as_inputs: bool = False,
+    dynamic_axes: Mapping[str, Any] | None = None,
+    training: TrainingMode = TrainingMode.EVAL,
+    operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX,
+    do_constant_folding: bool = True,
+    custom_opsets: Mapping[str, int] | None = None,
+    export_modules_as_functions: Any = False,
+    autograd_inlining: bool = True,
+) -> ONNXProgram | None:
+    """Writes a model to an ONNX file, which other runtimes execute.
+
+    The model is run once on the example arguments to write down its graph. What was written is
+    read again by :func:`load` and run, and its results are compared with those of the model.
+
+    Args:
+        model: a module or function of tensors.
+        args: a tensor, or a tuple of arguments; a dict in the end holds keyword arguments.
+        f: a path, or a file to write to; None writes nothing.
+        kwargs: keyword arguments.
+        verbose: print the graph of the file.
+        input_names, output_names: names of inputs and outputs, in order; else inputs are called as
+            the parameters of ``forward`` are.
+        opset_version: the version of ONNX's operators, 13 or later; 18 if it is None.
+        external_data: weights go to a file of their own, ``f`` + ".data"; if it is None, only
+            those of a model that is larger than 2 GB, which an ONNX file cannot be.
+        dynamic_axes: which sizes may be others: ``{"x": {0: "batch"}}`` or ``{"x": [0]}``.
+        dynamic_shapes: the same by arguments: ``({0: "batch"},)`` or ``{"x": {0: "batch"}}``.
+        verify: compare the results of the written file with those of the model.
+        export_params: False leaves the weights out: they become inputs.
+        keep_initializers_as_inputs: weights are inputs too, with themselves as defaults.
+        training: the mode of the model while it is traced.
+        do_constant_folding: compute what depends on weights alone now.
+        dynamo: False returns None, as PyTorch's older exporter does.
+        custom_translation_table, custom_opsets, export_modules_as_functions: must be left empty.
+        report, optimize, profile, dump_exported_program, artifacts_dir, operator_export_type,
+            autograd_inlining: accepted as PyTorch has them; nothing depends on them.
+
+    Raises:
+        OnnxExporterError: for an op that ONNX cannot say, with the user's line; or if the file
+            computes something else than the model.
+
+    >>> model = rl.nn.Sequential(rl.nn.Linear(4, 3), rl.nn.ReLU())
+    >>> program = rl.onnx.export(model, rl.ones(2, 4), input_names=["x"])
+    >>> [node.op_type for node in program.model_proto.graph.node]
+    ['Gemm', 'Relu']
+    """
+    refuse_custom(custom_translation_table, custom_opsets, export_modules_as_functions)
+    opset = checked_opset(opset_version)
+    model = model._orig_mod if isinstance(model, CompiledModule) else model
+    if not callable(model):
+        raise TypeError(f"onnx.export(): expected a module or a function, got {model!r}")
+    args, given = arguments(args, kwargs)
+    named = input_tensors(model, args, given)
+    inputs = chosen_names("input_names", input_names, [name for name, _ in named])
+    with in_mode(model, training):
+        traced = trace(model, args, given, whole_ops(opset))
+        outputs = chosen_names("output_names", output_names, traced.outputs)
+        check_writes(traced, training)
+        writer = written(traced, inputs, outputs, opset, do_constant_folding)
+        program = ONNXProgram(writer, type(model).__name__, {})
+        if verbose:
+            print(program)
+        if verify:
+            verify_program(program, model, args, given)
+    if f is not None:
+        program.save(
+            f, include_initializers=export_params, external_data=external_data,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
+        )  # fmt: skip
+        if not dynamo:
+            return None
+    return program
+
+
+def refuse_custom(table: Any, opsets: Any, functions: Any) -> None:
+    given = {
+        "custom_translation_table": table,
+        "custom_opsets": opsets,
+        "export_modules_as_functions": functions,
+    }
+    for name, value in given.items():
+        if value:
+            raise NotImplementedError(f"onnx.export(): {name} is not supported, leave it out")
+
+
+def checked_opset(version: int | None) -> int:
+    newest = required().defs.onnx_opset_version()
+    version = OPSET if version is None else version
+    if not OLDEST <= version <= newest:
+        raise ValueError(
+            f"onnx.export(): opset_version={version}, but versions {OLDEST} to {newest} can be "
+            "written"
+        )
+    return version
+
+
+def arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """Positional and keyword arguments; each tensor is an object of its own."""
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    if kwargs is None and args and isinstance(args[-1], dict):
+        *args, kwargs = args
+    tensors, rebuild = leaves((tuple(args), dict(kwargs or {})), ())
+    return rebuild([t.detach() for t in tensors])
+
+
+def input_tensors(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The tensors among the arguments, by the names of parameters."""
+    function = model.forward if isinstance(model, Module) else model
+    parameters = list(inspect.signature(function).parameters.values())
+    named: list[tuple[str, Tensor]] = []
+    for number, value in enumerate(args):
+        p = parameters[min(number, len(parameters) - 1)]
+        rest = p.kind is inspect.Parameter.VAR_POSITIONAL
+        name = f"{p.name}_{number - parameters.index(p)}" if rest else p.name
+        named += named_tensors(value, name, inner=True)
+    for name, value in kwargs.items():
+        named += named_tensors(value, name, inner=True)
+    return named
+
+
+def chosen_names(what: str, chosen: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
+    """The names that the user has chosen, then the usual ones; none of them twice."""
+    if chosen is not None and len(chosen) > len(usual):
+        raise ValueError(
+            f"onnx.export(): {len(chosen)} {what} for {len(usual)} tensors: {list(chosen)}"
+        )
+    names = list(chosen or ())
+    for name in usual[len(names) :]:
+        number, own = 0, name
+        while own in names:
+            number += 1
+            own = f"{name}_{number}"
+        names.append(own)
+    if len(set(names)) < len(names):
+        raise ValueError(f"onnx.export(): {what} must differ, got {names}")
+    return names
+
+
+@contextmanager
+def in_mode(model: Any, training: TrainingMode) -> Iterator[None]:
+    """The model in the mode that is wanted; then every part of it as before."""
+    modules = list(model.modules()) if isinstance(model, Module) else []
+    before = [(m, m.training) for m in modules]
+    for m in modules:
+        if training != TrainingMode.PRESERVE:
+            m.training = training == TrainingMode.TRAINING
+    try:
+        yield
+    finally:
+        for m, mode in before:
+            m.training = mode
+
+
+def whole_ops(opset: int) -> list[Any]:
+    """The ops that ONNX has an operator of: they are not taken apart."""
+    return [registry[n] for n, e in EXPORTERS.items() if n in registry and e.since <= opset]
+
+
+def check_writes(traced: Traced, training: TrainingMode) -> None:
+    """A file cannot change anything: what the model writes to its buffers is left out."""
+    names = [traced.names[target] for target, _ in traced.graph.writes if target in traced.names]
+    if len(names) < len(traced.graph.writes):
+        raise OnnxExporterError("the model writes to its arguments, which an ONNX file cannot do")
+    if names and training != TrainingMode.EVAL:
+        raise OnnxExporterError(
+            f"the model writes to {', '.join(names)} in training mode, which an ONNX file cannot do"
+        )
+    if names:
+        warn(f"the exported model does not write to {', '.join(names)}, as the model itself does")
+
+
+def written(
+    traced: Traced, inputs: Sequence[str], outputs: Sequence[str], opset: int, fold: bool
+) -> Writer:
+    """The nodes of the file."""
+    w = Writer(opset, fold)
+    w.taken.update(inputs, outputs)
+    for node, name in zip(traced.graph.inputs, inputs, strict=True):
+        w.values[node] = name
+        w.root.inputs.append((name, node.type))
+    w.arrays.update(traced.captured)
+    w.titles.update(traced.names)
+    names = w.write(traced.graph)
+    kinds = [node.type for node in traced.graph.outputs]
+    w.close(list(zip(names, outputs, kinds, strict=True)))
+    return w

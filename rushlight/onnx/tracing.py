@@ -1,0 +1,95 @@
+"""A model and example arguments as a graph, with the arrays that it captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rushlight.autograd.modes import local, no_grad
+from rushlight.graph.arguments import fields_of, flatten, is_record
+from rushlight.graph.ir import Graph, Node
+from rushlight.nn.module import Module
+from rushlight.onnx.options import OnnxExporterError, state
+from rushlight.ops.base import Op
+from rushlight.runtime.specialization import specialize, tracing
+from rushlight.tensor import Tensor
+
+
+class Traced(NamedTuple):
+    """The graph of a call."""
+
+    graph: Graph
+    captured: dict[Node, np.ndarray]
+    names: dict[Node, str]  # of captured values: those of parameters and buffers
+    outputs: list[str]  # the names that the structure of the result suggests
+
+
+class Call:
+    """The call to be traced: its results are the tensors in what the model returns."""
+
+    def __init__(self, model: Callable[..., Any], whole: Collection[Op]) -> None:
+        self.model, self.whole = model, whole
+        self.outputs: list[str] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
+        local.state.trace.whole = self.whole
+        found = dict(named_tensors(self.model(*args, **kwargs), "output"))
+        self.outputs = list(found)
+        return [t.clone() for t in found.values()]  # none is an argument, or a view of another one
+
+
+def trace(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], whole: Collection[Op]
+) -> Traced:
+    """The graph of ``model(*args, **kwargs)`` without gradients; ops of ``whole`` are kept as such.
+
+    Nothing is changed: neither the model nor its buffers.
+    """
+    call = Call(model, whole)
+    state.exporting = True
+    try:
+        with no_grad(), tracing:
+            made = specialize(call, flatten(args, kwargs, set()), set(), only_graph=True)
+    finally:
+        state.exporting = False
+    captures = made.trace.captures
+    if any([c.generator is not None for c in captures]):
+        raise OnnxExporterError(
+            "the model draws random numbers, which an ONNX file cannot repeat: export it in "
+            "evaluation mode, or pass the numbers in as an argument"
+        )
+    arrays = {c.node: np.asarray(made.trace.values[c.node]) for c in captures}
+    known = tensor_names(model)
+    names = {c.node: known.get(id(c.tensor)) or made.graph.names[c.node] for c in captures}
+    return Traced(made.graph, arrays, names, call.outputs)
+
+
+def tensor_names(model: Any) -> dict[int, str]:
+    """What the parameters and buffers of a module are called in it."""
+    if not isinstance(model, Module):
+        return {}
+    named = (*model.named_parameters(), *model.named_buffers())
+    return {id(t): name for name, t in reversed(named)}
+
+
+def named_tensors(value: Any, name: str, inner: bool = False) -> list[tuple[str, Tensor]]:
+    """The tensors in an argument or result, by names: keys of dicts, numbers of others.
+
+    >>> x = rl.ones(1)
+    >>> [name for name, _ in named_tensors((x, {"loss": x, "rest": [x, x]}), "output")]
+    ['output_0', 'loss', 'rest_0', 'rest_1']
+    """
+    if isinstance(value, Tensor):
+        return [(name, value)]
+    parts: Mapping[str, Any] = {}
+    if isinstance(value, Mapping):
+        parts = {f"{name}_{key}" if inner else str(key): part for key, part in value.items()}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = {f"{name}_{key}" if inner else key: getattr(value, key) for key in value._fields}
+    elif isinstance(value, (tuple, list)):
+        parts = {f"{name}_{i}": part for i, part in enumerate(value)}
+    elif is_record(value):
+        parts = {f"{name}_{key}" if inner else key: part for key, part in fields_of(value)}
+    return [found for key, part in parts.items() for found in named_tensors(part, key, True)]

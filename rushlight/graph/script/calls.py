@@ -1,0 +1,285 @@
+"""Conversion of functions: their syntax is rewritten once, their variables stay the live ones.
+
+Calls in converted code ask :func:`called` for what to call, so conversion goes on through the
+user's functions, methods and modules.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import functools
+import linecache
+import math
+import sys
+from collections.abc import Callable
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any
+
+from rushlight.autograd.modes import local
+from rushlight.graph.host import Host
+from rushlight.graph.reads import Whose, whose_file
+from rushlight.graph.scalars import DTYPES, Scalar, number_of, tensor_of_number
+from rushlight.graph.script import flow, rows, says
+from rushlight.graph.script.syntax import HELPERS, Unconvertible, converted
+from rushlight.symbol import TraceError
+from rushlight.tensor import Tensor
+
+OURS = ("Module.__call__", "call_with_hooks", "Sequential.forward", "Compiled.__call__")
+"""Functions of this package that call the user's modules."""
+DEPTH = 16  # branches inside each other in which a function calls itself
+
+
+def convert(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` with Python's control flow as a graph can hold it.
+
+    The result is called in a trace, in the place of ``function``: it has the same signature,
+    globals and closure, and its lines are those of the user's file. Branches, loops, conditional
+    expressions, ``and``, ``or``, ``not``, comparisons, ``assert``, ``raise`` and ``print`` do what
+    they always did where values of Python decide; where a tensor of the trace decides, they become
+    nodes of the graph. Functions and modules that it calls are converted when they are called.
+
+    A function whose source is not known, and a generator, are given back as they are.
+
+    >>> def sign(x):
+    ...     return x if x.sum() > 0 else -x
+    >>> rl.graph(convert(sign), rl.ones(2)).outputs[0].type
+    f32[2]
+    """
+    match function:
+        case FunctionType():
+            return twin(function) if is_convertible(function) else function
+        case MethodType():
+            inner = convert(function.__func__)
+            same = inner is function.__func__
+            return function if same else MethodType(inner, function.__self__)
+        case functools.partial():
+            return functools.partial(convert(function.func), *function.args, **function.keywords)
+        case type() | BuiltinFunctionType() | ModuleType():
+            return function
+        case _:
+            method = type(function).__call__
+            if isinstance(method, FunctionType) and is_convertible(method):
+                return MethodType(convert(method), function)
+            return function
+
+
+def is_convertible(function: FunctionType) -> bool:
+    """Whether a function is the user's, or calls what is."""
+    whose = whose_file(function.__code__.co_filename)
+    if whose is Whose.LIBRARY:  # one that is written for this package
+        modules = [x for x in function.__globals__.values() if isinstance(x, ModuleType)]
+        return any([m.__name__.partition(".")[0] in ("rushlight", "torch") for m in modules])
+    return whose is Whose.USER or function.__qualname__ in OURS
+
+
+def twin(function: FunctionType) -> Callable[..., Any]:
+    """A function of the converted code, over the same variables."""
+    code = code_of(function.__code__, function.__qualname__)
+    if code is None:
+        return function
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells[HELPERS] = CellType(helpers)
+    closure = tuple([cells[name] for name in code.co_freevars])
+    made = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__dict__.update(function.__dict__)
+    return made
+
+
+@functools.lru_cache(4096)
+def code_of(code: CodeType, qualname: str) -> CodeType | None:
+    """The code of a function after conversion; None if it stays as it is."""
+    syntax = syntax_of(code)
+    if syntax is None:
+        return None
+    owner = qualname.rpartition(".")[0].rpartition(".")[2]
+    try:
+        module = converted(syntax, code.co_freevars, owner if owner[-1:] != ">" else None)
+    except Unconvertible:
+        return None
+    flags = code.co_flags & __future__.annotations.compiler_flag
+    made = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    space: dict[str, Any] = {}
+    exec(made, space)
+    function = space["make"](*[None] * (1 + len(code.co_freevars)))
+    return function.__code__.replace(co_name=code.co_name)
+
+
+def syntax_of(code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    """The syntax of a function, in the file where it stands; None if it cannot be told."""
+    text = "".join(linecache.getlines(code.co_filename))
+    found = functions_in(text).get((code.co_name, code.co_firstlineno), [])
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    fitting = [node for node in found if names == parameters_of(node)]
+    if len(fitting) > 1:
+        fitting = [node for node in fitting if is_at(node.body, code)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def parameters_of(node: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
+    args = node.args
+    return tuple([a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)])
+
+
+def is_at(body: ast.expr, code: CodeType) -> bool:
+    """Whether a lambda's body is the one of ``code``, where several stand on one line."""
+    if sys.version_info < (3, 11):  # which does not tell columns
+        return False
+    return (body.lineno, body.col_offset) in [(place[0], place[2]) for place in code.co_positions()]
+
+
+@functools.lru_cache(64)
+def functions_in(text: str) -> dict[tuple[str, int], list[Any]]:
+    """The functions of a file, by name and first line (that of their first decorator)."""
+    found: dict[tuple[str, int], list[Any]] = {}
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            line = min([node.lineno, *[d.lineno for d in node.decorator_list]])
+            found.setdefault((node.name, line), []).append(node)
+        elif isinstance(node, ast.Lambda):
+            found.setdefault(("<lambda>", node.lineno), []).append(node)
+    return found
+
+
+def called(function: Any) -> Any:
+    """What converted code calls in the place of ``function``."""
+    match function:
+        case BuiltinFunctionType() | type():
+            if isinstance(function, BuiltinFunctionType) and isinstance(function.__self__, list):
+                return function
+            return BUILTINS.get(function, function)
+        case MethodType(__func__=Tensor.item) if local.state.trace is not None:
+            return lambda: flow.item(function.__self__)
+        case FunctionType() if not is_convertible(function):
+            return with_functions(function)
+        case _:
+            found = convert(function)
+            return found if found is function else followed(found)
+
+
+def with_functions(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a library: functions of the user's that it is given are converted."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        named = {name: passed(value) for name, value in kwargs.items()}
+        return function(*[passed(value) for value in args], **named)
+
+    return call
+
+
+def passed(value: Any) -> Any:
+    return convert(value) if isinstance(value, (FunctionType, MethodType)) else value
+
+
+def followed(function: Any) -> Callable[..., Any]:
+    """A converted function that may call itself, but not in branch after branch without end."""
+    code = getattr(function, "__func__", function).__code__
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        traces = active.setdefault(code, [])
+        traces.append(local.state.trace)
+        try:
+            if len(set(map(id, traces))) > DEPTH:
+                raise TraceError(
+                    f"{code.co_name} ({code.co_filename}:{code.co_firstlineno}) calls itself, and "
+                    "how often depends on tensors: a graph holds no recursion. Write a loop"
+                )
+            return function(*args, **kwargs)
+        finally:
+            traces.pop()
+
+    return call
+
+
+active: dict[CodeType, list[Any]] = {}
+"""The traces in which converted functions are running; a trace holds a lock."""
+
+
+def number(kind: type) -> Callable[..., Any]:
+    """``int``, ``float`` or ``bool``, also of what only the graph knows."""
+
+    def call(*args: Any) -> Any:
+        if len(args) == 1 and local.state.trace is not None:
+            (x,) = args
+            if isinstance(x, Scalar):
+                return number_of(x.tensor, kind)
+            if isinstance(x, Host) and kind is bool:
+                return number_of(tensor_of_number(x), kind)
+            if isinstance(x, Tensor) and x.numel() == 1:
+                return flow.item(x, kind)
+        return kind(*args)
+
+    return call
+
+
+def extreme(function: Callable[..., Any], relation: str) -> Callable[..., Any]:
+    """``min`` or ``max``, also of what only the graph knows."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        several = args if len(args) > 1 else args[0]
+        if options or not isinstance(several, (tuple, list)) or not several:
+            return function(*args, **options)
+        best = several[0]
+        for x in several[1:]:
+            better = functools.partial(lambda x: x, x)
+            best = flow.choose(
+                0, flow.compare(0, x, relation, best), better, functools.partial(lambda x: x, best)
+            )
+        return best
+
+    return call
+
+
+def formula(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of ``math``, also of numbers that only the graph knows."""
+    name = {"fabs": "abs"}.get(function.__name__, function.__name__)
+
+    def call(*args: Any) -> Any:
+        if not any([isinstance(x, Scalar) for x in args]):
+            return function(*args)
+        first, *rest = [tensor_of_number(x, DTYPES[float]) for x in args]
+        found = getattr(first, name)(*rest)
+        return number_of(found, int) if name in ("floor", "ceil", "trunc") else Scalar(found)
+
+    return call
+
+
+FORMULAS = (
+    "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh",
+    "cosh", "asin", "acos", "atan", "atan2", "erf", "fabs", "pow", "floor", "ceil", "trunc",
+    "isnan", "isinf", "isfinite",
+)  # fmt: skip
+BUILTINS: dict[Any, Any] = {
+    range: rows.counted,
+    enumerate: rows.numbered,
+    zip: rows.zipped,
+    reversed: rows.backwards,
+    print: says.show,
+    min: extreme(min, "lt"),
+    max: extreme(max, "gt"),
+    **{kind: number(kind) for kind in (bool, int, float)},
+    **{getattr(math, name): formula(getattr(math, name)) for name in FORMULAS},
+}
+"""What stands for functions of Python's that may be given tensors or numbers of a graph."""
+
+helpers = SimpleNamespace(
+    **{f.__name__: f for f in (flow.branch, flow.choose, flow.loop, flow.each, flow.both)},
+    **{f.__name__: f for f in (flow.either, flow.negated, flow.compare, flow.chain, flow.key)},
+    **{f.__name__: f for f in (says.check, says.fail, says.text, called)},
+)
+"""What converted code knows as ``__script__``."""

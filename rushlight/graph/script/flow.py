@@ -1,0 +1,492 @@
+"""What converted code calls where a decision is made.
+
+If a value of Python decides, Python's own branches and loops run. If a tensor of a graph does, each
+branch is traced, and what it assigns becomes results of a node of control flow.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from types import CellType, FunctionType
+from typing import Any
+
+from rushlight import dtypes
+from rushlight.autograd.modes import local
+from rushlight.graph import loops
+from rushlight.graph.host import Host
+from rushlight.graph.ir import CONSTANT
+from rushlight.graph.scalars import Scalar, kind_of, number_of, scalar
+from rushlight.graph.script.forms import Form, common, form_of
+from rushlight.graph.script.jumps import VALUE
+from rushlight.graph.script.rows import Rows, rows_of, steps
+from rushlight.graph.watches import MISSING
+from rushlight.symbol import TraceError
+from rushlight.tensor import Tensor
+
+Names = tuple[str, ...]
+Values = dict[str, Any]
+ATTEMPTS = 6  # until the types of what a loop carries must agree
+GROWING = (list, dict, set, deque)
+
+
+class Again(Exception):
+    """A branch or step has given values of another form: it is traced once more."""
+
+
+class Failed(BaseException):
+    """The branch that is traced ends with an exception, raised at run time."""
+
+
+def truth(x: Any) -> bool | Tensor:
+    """The answer of a condition: a bool, or a 0-d tensor that the graph will know."""
+    trace = local.state.trace
+    if isinstance(x, Host):
+        return scalar(x).tensor != 0 if x.kind is not bool else x.tensor  # type: ignore[attr-defined]
+    if trace is None or not isinstance(x, Tensor):
+        return bool(x)
+    if x.numel() != 1:
+        many = "more than one value" if x.numel() else "no values"
+        shape = list(x.shape)
+        raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous: shape {shape}")
+    if trace.current(trace.symbol(x)).op is CONSTANT:
+        return bool(x)
+    t = x.detach().reshape(())
+    return t if t.dtype is dtypes.bool_ else t != 0
+
+
+class Flow:
+    """The variables around a branch or loop whose way only the graph knows.
+
+    Args:
+        what: it is called in messages.
+        line: its line.
+        functions: its parts, in whose closures the variables are.
+        assigned: which it assigns; ``live``, which of them matter afterwards; ``written``, whose
+            objects it may change in place.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        line: int,
+        functions: Sequence[Any],
+        assigned: Names = (),
+        live: Names = (),
+        written: Names = (),
+    ) -> None:
+        self.cells: dict[str, CellType] = {}
+        self.place = f"{what} at an unknown line"
+        for function in functions:
+            if isinstance(function, FunctionType):
+                code = function.__code__
+                self.place = f"{what} at {code.co_filename}:{line}"
+                self.cells |= zip(code.co_freevars, function.__closure__ or (), strict=True)
+        values = {name: self.get(name) for name in self.cells}
+        self.held = [name for name in written if isinstance(values.get(name), Tensor)]
+        self.names = sorted({*live, *self.held})
+        self.before = {name: values[name] for name in {*assigned, *self.held} if name in values}
+        self.containers = [x for x in values.values() if type(x) in GROWING]
+        self.forms: dict[str, Form] = {}
+        self.rebound: set[str] = set()  # of those held
+
+    def add(self, name: str, value: Any) -> CellType:
+        """One more variable."""
+        cell = self.cells[name] = CellType()
+        self.names.append(name)
+        self.before[name] = value
+        return cell
+
+    def get(self, name: str) -> Any:
+        try:
+            return self.cells[name].cell_contents
+        except ValueError:
+            return MISSING
+
+    def put(self, values: Values) -> None:
+        for name, value in values.items():
+            if value is not MISSING:
+                self.cells[name].cell_contents = value
+            elif self.get(name) is not MISSING:
+                del self.cells[name].cell_contents
+
+    def after(self, run: Callable[[], Any], values: Values) -> Values | None:
+        """The variables after ``run()`` with the given ones; None if it raises at run time.
+
+        What is changed in place is a copy, whose elements go to the tensor itself in the end.
+        """
+        outer = {name: self.get(name) for name in self.before}
+        twins = {name: values[name].clone() for name in self.held}
+        contents = [list(x.items() if type(x) is dict else x) for x in self.containers]
+        try:
+            self.put({**self.before, **values, **twins})
+            run()
+            found = {name: self.get(name) for name in self.names}
+            self.rebound |= {name for name in self.held if found[name] is not twins[name]}
+            return found
+        except Failed:
+            return None
+        finally:
+            self.put(outer)
+            self.check_containers(contents)
+
+    def check_containers(self, contents: Sequence[list[Any]]) -> None:
+        """An error if a list or dict of outside was changed, which no graph can hold."""
+        for container, old in zip(self.containers, contents, strict=True):
+            new = list(container.items() if type(container) is dict else container)
+            if len(new) != len(old) or any(
+                [not alike(a, b) for a, b in zip(new, old, strict=True)]
+            ):
+                container.clear()
+                (container.update if type(container) in (dict, set) else container.extend)(old)
+                raise TraceError(
+                    f"the {self.place} changes a {type(container).__name__}, but whether or how "
+                    "often it runs depends on tensors: a graph holds no container that grows. "
+                    "Write to a tensor of fixed size (y[i] = x), or use rl.scan for stacked results"
+                )
+
+    def refuse(self, name: str, a: Any, b: Any, ways: tuple[str, str]) -> TraceError:
+        """The error for values that differ in type."""
+        what = {VALUE: "the returned value", "": "the value"}.get(name, repr(name))
+        return TraceError(
+            f"{what} must have one type after the {self.place}, which depends on tensors: it is "
+            f"{a} {ways[0]}, and {b} {ways[1]}"
+        )
+
+    def finish(self, tensors: Iterable[Tensor]) -> None:
+        """Gives the variables their values after a branch or loop."""
+        rest = iter(tensors)
+        found = {name: form.value(rest) for name, form in self.forms.items()}
+        for name in self.held:
+            t = self.before[name]
+            if name not in self.rebound:
+                t.copy_(found[name])
+                found[name] = t
+            elif not local.state.trace.made(t):
+                raise TraceError(
+                    f"{name!r} is both written in place and assigned anew in the {self.place}, "
+                    "and is a tensor of outside: do either"
+                )
+        missing = dict.fromkeys([name for name in self.names if name not in found], MISSING)
+        notes.update(dict.fromkeys(missing, self.place))
+        self.put({**missing, **found})
+
+
+def alike(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is tuple and len(a) == 2 and a[0] is b[0] and a[1] is b[1])
+
+
+notes: dict[str, str] = {}
+"""Variables that a branch or loop of a graph has left without a value, and which."""
+
+
+class Branch(Flow):
+    """One of two ways."""
+
+    def __call__(self, test: Tensor, ways: Sequence[Callable[[], Any]]) -> None:
+        """Traces both; ``ways`` are those of False and True."""
+        self.seen: list[Values | None] = []
+        for _ in range(ATTEMPTS):
+            self.seen = []
+            follow = [functools.partial(self.follow, way) for way in ways]
+            try:
+                results = loops.branched(test.to(dtypes.int64), follow)
+            except Again:
+                continue
+            return self.finish(results)
+        raise TraceError(f"the {self.place} gives values of other types each time it is traced")
+
+    def follow(self, way: Callable[[], Any], _: Any) -> list[Tensor]:
+        held = {name: self.before[name] for name in self.held}
+        found = self.after(way, held)
+        self.seen.append(found)
+        if len(self.seen) == 1 and not self.forms:
+            self.forms = self.guess(found or {})
+        elif len(self.seen) == 2:
+            agreed = self.agreed(*self.seen)
+            same = agreed.keys() == self.forms.keys()
+            if not same or not all([self.forms[n].holds(f) for n, f in agreed.items()]):
+                self.forms = agreed
+                raise Again
+        values = found or {}
+        return [
+            t for name, form in self.forms.items() for t in form.tensors(values.get(name, MISSING))
+        ]
+
+    def guess(self, values: Values) -> dict[str, Form]:
+        """The forms of one way, whose numbers may be others on the other."""
+        known = {name: values.get(name, MISSING) for name in self.names}
+        return {name: form_of(x).freed() for name, x in known.items() if x is not MISSING}
+
+    def agreed(self, a: Values | None, b: Values | None) -> dict[str, Form]:
+        """The forms that serve both ways."""
+        found = {}
+        for name in self.names:
+            x, y = [None if v is None else v.get(name, MISSING) for v in (a, b)]
+            if a is None or b is None:  # that way ends with an exception
+                other = y if a is None else x
+                if other is not None and other is not MISSING:
+                    found[name] = form_of(other).freed()
+            elif x is MISSING or y is MISSING:
+                if name == VALUE and x is not y:
+                    found[name] = form_of(y if x is MISSING else x).freed()
+            else:
+                p, q = form_of(x), form_of(y)
+                form = common(p, q)
+                if form is None:
+                    raise self.refuse(name, q, p, ("if the condition holds", "else"))
+                found[name] = form
+        return found
+
+
+class Repeat(Flow):
+    """A loop."""
+
+    def begin(self) -> list[Tensor]:
+        """The tensors that the loop carries, as they are before it."""
+        if not self.forms:
+            given = {name: self.before.get(name, MISSING) for name in self.names}
+            self.forms = {n: form_of(x).freed() for n, x in given.items() if x is not MISSING}
+        return [
+            t
+            for name, form in self.forms.items()
+            for t in form.tensors(self.before.get(name, MISSING))
+        ]
+
+    def values(self, leaves: Iterable[Tensor]) -> Values:
+        """The variables of what is carried."""
+        rest = iter(leaves)
+        return {name: form.value(rest) for name, form in self.forms.items()}
+
+    def step(self, body: Callable[[], Any], leaves: Iterable[Tensor]) -> list[Tensor]:
+        """What is carried after a step."""
+        values = self.values(leaves)
+        found = self.after(body, values)
+        found = values if found is None else found
+        agreed = {}
+        for name in self.names:
+            new, old = found.get(name, MISSING), self.forms.get(name)
+            if new is MISSING:
+                continue
+            if old is None:
+                if name == VALUE or self.runs:
+                    agreed[name] = form_of(new).freed()
+                continue
+            form = common(old, form_of(new))
+            if form is None:
+                ways = ("before it", "after a step")
+                raise self.refuse(name, old, form_of(new), ways)
+            agreed[name] = form
+        same = agreed.keys() == self.forms.keys()
+        if not same or not all([self.forms[n].holds(f) for n, f in agreed.items()]):
+            self.forms = agreed
+            raise Again
+        return [t for name, form in self.forms.items() for t in form.tensors(found[name])]
+
+    runs = False  # whether a first step is certain
+
+    def settle(self, attempt: Callable[[], list[Tensor]]) -> None:
+        """Traces the loop until the types of what it carries agree."""
+        for _ in range(ATTEMPTS):
+            try:
+                results = attempt()
+            except Again:
+                continue
+            return self.finish(results)
+        raise TraceError(f"the {self.place} gives values of other types at each step")
+
+    def while_(self, test: Callable[[], Any], body: Callable[[], Any]) -> None:
+        """A step as long as ``test()`` holds."""
+
+        def asked(leaves: Sequence[Tensor]) -> Any:
+            answer: list[Any] = []
+            self.after(lambda: answer.append(truth(test())), self.values(leaves))
+            return answer[0]
+
+        self.settle(lambda: loops.repeat(asked, functools.partial(self.step, body), self.begin()))
+
+    def until(self, rows: Rows, body: Callable[[Any], Any], stop: Any) -> None:
+        """A step for each row as long as ``stop()`` does not hold."""
+        index = self.add("", scalar(0))
+
+        def test() -> Any:
+            going = index.cell_contents < rows.length
+            return both(0, going, lambda: negated(0, stop())) if stop else going
+
+        def step() -> None:
+            i = index.cell_contents
+            body(rows.at(i))
+            index.cell_contents = i + 1
+
+        self.while_(test, step)
+
+    def over(self, rows: Rows, body: Callable[[Any], Any], stop: Any) -> None:
+        """A step for each of some rows, whose number is known."""
+        if stop is not None:
+            return self.until(rows, body, stop)
+        self.runs = True
+        xs = rows.columns()
+
+        def step(leaves: Sequence[Tensor], row: Sequence[Tensor]) -> Any:
+            return self.step(lambda: body(rows.item(row)), leaves), []
+
+        return self.settle(lambda: loops.sweep(step, self.begin(), xs, rows.length, False)[0])
+
+
+def branch(
+    line: int, test: Any, taken: Any, other: Any, assigned: Names, live: Names, written: Names
+) -> None:
+    """``if test: taken() else: other()``."""
+    answer = truth(test)
+    if isinstance(answer, bool):
+        return taken() if answer else other()
+    Branch("if", line, [taken, other], assigned, live, written)(answer, (other, taken))
+
+
+def choose(line: int, test: Any, taken: Callable[[], Any], other: Callable[[], Any]) -> Any:
+    """``taken() if test else other()``."""
+    answer = truth(test)
+    if isinstance(answer, bool):
+        return taken() if answer else other()
+    return chosen("conditional expression", line, answer, taken, other)
+
+
+def chosen(what: str, line: int, test: Tensor, taken: Any, other: Any) -> Any:
+    """The value of one of two functions."""
+
+    def keep(function: Callable[[], Any]) -> None:
+        cell.cell_contents = function()
+
+    flow = Branch(what, line, [other, taken])
+    cell = flow.add("", MISSING)
+    flow(test, (lambda: keep(other), lambda: keep(taken)))
+    return cell.cell_contents
+
+
+def loop(
+    line: int, test: Callable[[], Any], body: Any, assigned: Names, live: Names, written: Names
+) -> None:
+    """``while test(): body()``."""
+    while True:
+        answer = truth(test())
+        if not isinstance(answer, bool):
+            break
+        if not answer:
+            return
+        body()
+    Repeat("loop", line, [test, body], assigned, live, written).while_(test, body)
+
+
+def each(
+    line: int,
+    iterable: Any,
+    body: Callable[[Any], Any],
+    stop: Callable[[], Any] | None,
+    assigned: Names,
+    live: Names,
+    written: Names,
+) -> None:
+    """``for row in iterable: body(row)``, until ``stop()`` holds.
+
+    Where a loop of the graph cannot do what the body does, since it needs the number of a row in
+    Python or changes a list, and the number of rows is known, each row has nodes of its own.
+    """
+    make = functools.partial(Repeat, "loop", line, [body, stop], assigned, live, written)
+    rows = rows_of(iterable)
+    if rows is not None:
+        if not rows.is_known:
+            return make().until(rows, body, stop)
+        if rows.length > 1 and attempted(lambda: make().over(rows, body, stop)):
+            return None
+    iterator = iter(iterable if rows is None else rows)
+    for count, row in enumerate(iterator, 1):
+        body(row)
+        answer = stop is not None and truth(stop())
+        if isinstance(answer, bool):
+            if answer:
+                return None
+            continue
+        rest = iterable[count:] if isinstance(iterable, range) else ()
+        if len(rest) > 1 and attempted(lambda: make().until(steps(rest), body, stop)):  # noqa: B023
+            return None
+        break
+    for row in iterator:
+        answer = truth(stop())  # type: ignore[misc]
+        step = functools.partial(body, row)
+        if isinstance(answer, bool):
+            return None if answer else step()
+        flow = Branch("loop", line, [body, stop], assigned, live, written)
+        flow(answer, (step, lambda: None))
+    return None
+
+
+def attempted(trace_loop: Callable[[], None]) -> bool:
+    """Whether a loop of the graph could be made; if not, all is as before."""
+    trace = local.state.trace
+    refusal = trace.refusal
+    try:
+        trace_loop()
+    except Exception:
+        trace.refusal = refusal
+        return False
+    return True
+
+
+def both(line: int, left: Any, right: Callable[[], Any]) -> Any:
+    """``left and right()``."""
+    answer = truth(left)
+    if isinstance(answer, bool):
+        return right() if answer else left
+    return joint(line, left, answer, lambda: truth(right()), lambda: False)
+
+
+def either(line: int, left: Any, right: Callable[[], Any]) -> Any:
+    """``left or right()``."""
+    answer = truth(left)
+    if isinstance(answer, bool):
+        return left if answer else right()
+    return joint(line, left, answer, lambda: True, lambda: truth(right()))
+
+
+def joint(line: int, left: Any, answer: Tensor, taken: Any, other: Any) -> Any:
+    """What both conditions say, as a tensor if the first one was given by one."""
+    found = chosen("condition", line, answer, taken, other)
+    t = found if isinstance(found, Tensor) else scalar(found).tensor
+    return t if isinstance(left, Tensor) else Scalar(t)
+
+
+def negated(line: int, x: Any) -> Any:
+    """``not x``."""
+    answer = truth(x)
+    return not answer if isinstance(answer, bool) else Scalar(answer.logical_not())
+
+
+def compare(line: int, left: Any, relation: str, right: Any) -> Any:
+    """``left < right`` and its kin: that of a float which changes is known to the graph."""
+    if isinstance(left, Host) and kind_of(right) is not None:
+        left = scalar(left)
+    elif isinstance(right, Host) and kind_of(left) is not None:
+        right = scalar(right)
+    return getattr(operator, relation)(left, right)
+
+
+def chain(line: int, left: Any, relation: str, right: Callable[[], Any], *rest: Any) -> Any:
+    """``left < right() < ...``."""
+    middle = right()
+    found = compare(line, left, relation, middle)
+    return both(line, found, lambda: chain(line, middle, *rest)) if rest else found
+
+
+def key(x: Any) -> Any:
+    """A subscript: a number that the graph knows is a tensor there."""
+    return x.tensor if isinstance(x, Scalar) else x
+
+
+def item(t: Tensor, kind: type | None = None) -> Any:
+    """``t.item()``, or ``kind(t)``: a number that the graph knows."""
+    trace = local.state.trace
+    if t.numel() != 1 or trace.current(trace.symbol(t)).op is CONSTANT:
+        return t.item() if kind is None else kind(t)
+    return number_of(t, kind)

@@ -1,0 +1,261 @@
+"""``break``, ``continue`` and ``return`` without jumps: what they skip is put under conditions.
+
+    while a:            broken = False
+        if b:           while not broken and a:
+            break   →       if b:
+        c                       broken = True
+                            else:
+                                c
+
+What follows a branch that jumps goes into the other one. Only where both may go on, a variable
+says whether the rest is skipped.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+from rushlight.graph.script.names import loaded, nodes
+
+VALUE, RETURNED = "_script_value", "_script_returned"
+FLAG = ("_script_returned", "_script_broken", "_script_skipped")
+JUMPS = (ast.Return, ast.Break, ast.Continue)
+BLOCKS = (ast.With, ast.Try, ast.Match)
+
+
+class Leave(ast.stmt):
+    """A ``return`` that was taken in a loop inside, and goes on outwards."""
+
+    _fields = ()
+
+
+class Falls(Enum):
+    """Whether the end of a block is reached."""
+
+    ALWAYS = "always"
+    MAYBE = "maybe"
+    NEVER = "never"
+
+
+class Level:
+    """What jumps leave, a loop or the function itself: its variables, and how they are used."""
+
+    def __init__(self, number: int) -> None:
+        self.is_function = number == 0
+        self.broken = f"_script_broken_{number}"
+        self.skipped = RETURNED if self.is_function else f"_script_skipped_{number}"
+        self.breaks = self.returns = False
+
+
+class Jumps:
+    """Takes the jumps out of the body of a function.
+
+    >>> body = ast.parse("if x > 0:\\n    return 1\\nreturn 2").body
+    >>> print(ast.unparse(ast.Module(Jumps().function(body), [])))
+    if x > 0:
+        _script_value = 1
+    else:
+        _script_value = 2
+    return _script_value
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """The body with one ``return``, at its end, if there are some in branches or loops."""
+        if not any([isinstance(node, JUMPS) for node in nodes(body[:-1])]) and (
+            not body or isinstance(body[-1], ast.Return) or not has_jump(body[-1])
+        ):
+            return body
+        lowered, falls = self.block(body, Level(0))
+        if has_jump(body, ast.Return):
+            nothing = assign(VALUE, ast.Constant(None))
+            if falls is not Falls.NEVER:
+                lowered.append(nothing if falls is Falls.ALWAYS else unless(RETURNED, [nothing]))
+            lowered.append(ast.Return(name(VALUE)))
+        return without_unread([assign(RETURNED, ast.Constant(False)), *lowered])
+
+    def block(self, body: Sequence[ast.stmt], level: Level) -> tuple[list[ast.stmt], Falls]:
+        """A block without jumps, and whether its end was reached with them."""
+        done: list[ast.stmt] = []
+        for i, statement in enumerate(body):
+            rest = body[i + 1 :]
+            match statement:
+                case ast.Return() | ast.Break() | ast.Continue() | Leave():
+                    return [*done, *self.jump(statement, level)], Falls.NEVER
+                case ast.Raise():
+                    return [*done, statement], Falls.NEVER
+                case ast.If() if has_jump(statement):
+                    made, falls = self.fork(statement, rest, level)
+                    return [*done, *made], falls
+                case ast.For() | ast.While():
+                    made, rest = self.loop(statement, rest)
+                    more, falls = self.block(rest, level)
+                    return [*done, *made, *more], falls
+                case ast.With() | ast.Try() | ast.Match() if has_jump(statement):
+                    done.append(self.inside(statement, level))
+                    if isinstance(statement, ast.With) and ends(statement.body) is Falls.NEVER:
+                        return done, Falls.NEVER
+                    more, falls = self.block(rest, level)
+                    guarded = [unless(level.skipped, more)] if more else []
+                    return [*done, *guarded], skipping(falls)
+                case _:
+                    done.append(statement)
+        return done, Falls.ALWAYS
+
+    def jump(self, statement: ast.stmt, level: Level) -> list[ast.stmt]:
+        """What a jump says to the code that would be skipped."""
+        found: list[ast.stmt] = []
+        if isinstance(statement, (ast.Return, Leave)):
+            level.returns = True
+            if isinstance(statement, ast.Return):
+                found.append(assign(VALUE, statement.value or ast.Constant(None), statement))
+                found.append(assign(RETURNED, ast.Constant(True)))
+        if not level.is_function:
+            if not isinstance(statement, ast.Continue):
+                level.breaks = True
+                found.append(assign(level.broken, ast.Constant(True)))
+            found.append(assign(level.skipped, ast.Constant(True)))
+        return found
+
+    def fork(
+        self, statement: ast.If, rest: Sequence[ast.stmt], level: Level
+    ) -> tuple[list[ast.stmt], Falls]:
+        """A branch in which there are jumps, with what follows it."""
+        body, orelse = ends(statement.body), ends(statement.orelse)
+        both = {body, orelse}
+        inside = Falls.NEVER in both or not rest
+        to_body = [] if body is Falls.NEVER or not inside else rest
+        to_orelse = [] if orelse is Falls.NEVER or not inside or to_body else rest
+        taken, first = self.block([*statement.body, *to_body], level)
+        other, second = self.block([*statement.orelse, *to_orelse], level)
+        made = ast.copy_location(ast.If(statement.test, taken, other), statement)
+        falls = first if first is second else Falls.MAYBE
+        if inside:
+            return [made], falls
+        more, falls = self.block(rest, level)
+        return [made, unless(level.skipped, more)], skipping(falls)
+
+    def loop(
+        self, statement: ast.For | ast.While, rest: Sequence[ast.stmt]
+    ) -> tuple[list[ast.stmt], list[ast.stmt]]:
+        """A loop without jumps, and what follows it."""
+        self.count += 1
+        level = Level(self.count)
+        body, _ = self.block(statement.body, level)
+        made = copy.copy(statement)
+        made.body, made.orelse = [assign(level.skipped, ast.Constant(False)), *body], []
+        after = [*statement.orelse, *rest]
+        begin: list[ast.stmt] = []
+        if level.breaks:
+            begin.append(assign(level.broken, ast.Constant(False)))
+            going = ast.UnaryOp(ast.Not(), name(level.broken))
+            if isinstance(made, ast.While):
+                made.test = ast.BoolOp(ast.And(), [going, made.test])
+            else:
+                made.stop = level.broken  # type: ignore[union-attr]
+            if statement.orelse:
+                after = [unless(level.broken, statement.orelse), *rest]
+        endless = isinstance(statement, ast.While) and is_true(statement.test)
+        if level.returns and endless and not has_jump(statement.body, ast.Break):
+            after = [Leave()]
+        elif level.returns:
+            after.insert(0, ast.If(name(RETURNED), [Leave()], []))
+        return [*begin, made], after
+
+    def inside(self, statement: ast.stmt, level: Level) -> ast.stmt:
+        """A ``with``, ``try`` or ``match`` with its blocks changed."""
+        made = copy.copy(statement)
+        for field, value in ast.iter_fields(statement):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                setattr(made, field, self.block(value, level)[0] or [ast.Pass()])
+            elif isinstance(value, list) and field in ("handlers", "cases"):
+                setattr(made, field, [self.inside(part, level) for part in value])
+        return made
+
+
+def has_jump(syntax: ast.AST | Sequence[ast.AST], kinds: type | tuple[type, ...] = JUMPS) -> bool:
+    """Whether a jump leaves this piece of syntax: those that loops inside catch do not."""
+    for node in [syntax] if isinstance(syntax, ast.AST) else syntax:
+        if isinstance(node, (Leave, kinds)):
+            return True
+        inner: Iterable[ast.AST] = ()
+        if isinstance(node, (ast.For, ast.While)):
+            if ast.Return in (kinds if isinstance(kinds, tuple) else (kinds,)):
+                inner = [n for n in nodes(node.body) if isinstance(n, ast.Return)]
+        elif isinstance(node, (ast.If, ast.With, ast.Try, ast.Match)):
+            inner = list(ast.iter_child_nodes(node))
+        elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
+            inner = node.body
+        if has_jump(list(inner), kinds):
+            return True
+    return False
+
+
+def ends(block: Sequence[ast.stmt]) -> Falls:
+    """Whether the end of a block is reached."""
+    found = Falls.ALWAYS
+    for statement in block:
+        match statement:
+            case ast.Return() | ast.Break() | ast.Continue() | ast.Raise() | Leave():
+                return Falls.NEVER
+            case ast.If():
+                first, second = ends(statement.body), ends(statement.orelse)
+                inside = first if first is second else Falls.MAYBE
+            case ast.While() if is_true(statement.test) and not has_jump(statement.body, ast.Break):
+                inside = Falls.NEVER
+            case ast.With():
+                inside = ends(statement.body)
+            case _:
+                inside = Falls.MAYBE if has_jump(statement) else Falls.ALWAYS
+        if inside is Falls.NEVER:
+            return inside
+        found = inside if inside is Falls.MAYBE else found
+    return found
+
+
+def skipping(rest: Falls) -> Falls:
+    """Whether the end is reached if a jump may skip the rest."""
+    return Falls.NEVER if rest is Falls.NEVER else Falls.MAYBE
+
+
+def is_true(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def name(variable: str) -> ast.Name:
+    return ast.Name(variable, ast.Load())
+
+
+def assign(variable: str, value: ast.expr, where: ast.AST | None = None) -> ast.Assign:
+    made = ast.Assign([ast.Name(variable, ast.Store())], value)
+    return made if where is None else ast.copy_location(made, where)
+
+
+def unless(variable: str, body: Sequence[ast.stmt]) -> ast.If:
+    return ast.If(ast.UnaryOp(ast.Not(), name(variable)), list(body), [])
+
+
+def without_unread(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements without those that set a flag which nobody reads."""
+    read = loaded(body)
+
+    class Prune(ast.NodeTransformer):
+        def visit_Assign(self, node: ast.Assign) -> ast.Assign | None:
+            target = node.targets[0]
+            flag = isinstance(target, ast.Name) and target.id.startswith(FLAG)
+            return None if flag and target.id not in read else node
+
+        def generic_visit(self, node: ast.AST) -> ast.AST:
+            super().generic_visit(node)
+            if isinstance(node, (ast.If, ast.For, ast.While, ast.With)) and not node.body:
+                node.body = [ast.Pass()]
+            return node
+
+    stops = {n.stop for n in nodes(body) if isinstance(n, ast.For) and "stop" in vars(n)}
+    read |= stops
+    return ast.fix_missing_locations(Prune().visit(ast.Module(body, []))).body

@@ -1,0 +1,103 @@
+"""What a loop of a graph goes through: rows of tensors, and numbers of which the graph knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rushlight.autograd.modes import local
+from rushlight.graph.host import Host
+from rushlight.graph.scalars import Scalar, number_of, scalar
+from rushlight.ops import ops
+from rushlight.tensor import Tensor
+
+
+class Rows:
+    """The rows of some tensors, each as ``make(rows, i)``; perhaps only the graph knows how many.
+
+    >>> list(Rows(2, [rl.tensor([5, 6])], lambda rows, i: (i, rows[0])))
+    [(0, tensor(5)), (1, tensor(6))]
+    """
+
+    def __init__(
+        self,
+        length: Any,
+        tensors: Sequence[Tensor] = (),
+        make: Callable[[Sequence[Tensor], Any], Any] = lambda rows, i: rows[0],
+    ) -> None:
+        self.length, self.tensors, self.make = length, tensors, make
+
+    @property
+    def is_known(self) -> bool:
+        return not isinstance(self.length, Host)
+
+    def columns(self) -> list[Tensor]:
+        """All that a row is made of: its number, then its tensors."""
+        return [ops.arange(self.length), *self.tensors]
+
+    def item(self, row: Sequence[Tensor]) -> Any:
+        """What the loop gets for a row of the columns."""
+        return self.make(row[1:], Scalar(row[0]))
+
+    def at(self, i: Scalar) -> Any:
+        """What the loop gets for the row with this number."""
+        return self.make([t[i.tensor] for t in self.tensors], i)
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(self.length):
+            yield self.make([t[i] for t in self.tensors], i)
+
+
+def rows_of(iterable: Any) -> Rows | None:
+    """The rows of a tensor in a trace, or of what was made of some; None for anything else."""
+    if isinstance(iterable, Tensor) and local.state.trace is not None and iterable.ndim:
+        return Rows(len(iterable), [iterable])
+    return iterable if isinstance(iterable, Rows) else None
+
+
+def steps(numbers: range) -> Rows:
+    """A range of ints as rows that have no tensors."""
+    return Rows(len(numbers), (), lambda rows, i: numbers.start + i * numbers.step)
+
+
+def counted(*bounds: Any) -> Any:
+    """``range``, also of numbers that the graph knows."""
+    numbers = [number_of(x, int) if isinstance(x, Tensor) else x for x in bounds]
+    if not any([isinstance(x, Scalar) for x in numbers]) or len(numbers) > 3:
+        return range(*bounds)
+    start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+    if isinstance(step, Scalar) or not step:
+        return range(*numbers)  # which says what is wrong
+    away = 1 if step > 0 else -1
+    length = (stop - start + step - away) // step if step != 1 else stop - start
+    return Rows(scalar(length), (), lambda rows, i: start + i * step)
+
+
+def numbered(iterable: Any, start: Any = 0) -> Any:
+    """``enumerate``, also of rows."""
+    rows = rows_of(iterable)
+    if rows is None:
+        return enumerate(iterable, start)
+    return Rows(rows.length, rows.tensors, lambda row, i: (start + i, rows.make(row, i)))
+
+
+def zipped(*iterables: Any, **options: Any) -> Any:
+    """``zip``, also of rows whose number is known."""
+    several = [rows_of(iterable) for iterable in iterables]
+    known = [rows for rows in several if rows is not None and rows.is_known]
+    lengths = {rows.length for rows in known}
+    if len(known) < len(several) or not known or (options.get("strict") and len(lengths) > 1):
+        return zip(*iterables, **options)  # noqa: B905
+    tensors = [t for rows in known for t in rows.tensors]
+
+    def make(row: Sequence[Tensor], i: Any) -> Any:
+        rest = iter(row)
+        return tuple([rows.make([next(rest) for _ in rows.tensors], i) for rows in known])
+
+    return Rows(min(lengths), tensors, make)
+
+
+def backwards(sequence: Any) -> Any:
+    """``reversed``, also of the rows of a tensor."""
+    rows = rows_of(sequence)
+    return reversed(sequence) if rows is None else rows_of(sequence.flip(0))

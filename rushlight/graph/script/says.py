@@ -1,0 +1,201 @@
+"""What a graph says while it runs: what is printed, and exceptions that values lead to.
+
+Each is a node that takes and gives a count, kept in a tensor that the graph writes to: so their
+order is data flow, in branches and loops too, and none is lost.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import dtypes
+from rushlight.autograd.modes import local
+from rushlight.errors import user_line
+from rushlight.graph.inner import Inner
+from rushlight.graph.scalars import Scalar
+from rushlight.graph.script.flow import Failed, truth
+from rushlight.ops import ops
+from rushlight.ops.base import Op, registry
+from rushlight.symbol import TraceError
+from rushlight.tensor import Tensor, wrap
+
+
+class Say(Op, abstract=True):
+    """Speaks to the user while a program runs; its result is the count after it."""
+
+    namespace = "script"
+    function = method = differentiable = False
+    library = "it speaks to the user"
+
+    def infer(self, arrays: Any, attrs: Any) -> np.ndarray:
+        return np.zeros((), np.int64)
+
+
+class Show(Say):
+    """Prints a text with values in it."""
+
+    def eager(self, count: Any, *values: Any, texts: Any, forms: Any) -> Any:
+        print(written(texts, forms, values), end="")
+        return count + 1
+
+
+class Check(Say):
+    """Raises an exception unless a condition holds."""
+
+    def eager(self, count: Any, holds: Any, *values: Any, kind: Any, texts: Any, forms: Any) -> Any:
+        if not holds:
+            raise getattr(builtins, kind)(*filter(None, [written(texts, forms, values)]))
+        return count + 1
+
+
+COUNT = wrap(np.zeros((), np.int64))
+"""How often graphs have spoken, in all."""
+
+
+def written(texts: Sequence[str], forms: Sequence[str], values: Sequence[Any]) -> str:
+    """Texts with values between them, each in its form: ``n`` for a number, then how to write it.
+
+    >>> written(["a = ", "!"], ["n.2f"], [np.float64(0.5)])
+    'a = 0.50!'
+    """
+    shown = []
+    for form, value in zip(forms, values, strict=True):
+        x = value.item() if form[0] == "n" else wrap(np.asarray(value))
+        shown.append(repr(x) if form[1:2] == "!" else format(x, form[1:]))
+    return "".join([part for pair in zip(texts, [*shown, ""], strict=True) for part in pair])
+
+
+class Text:
+    """A text with values that only the graph knows: texts, and the tensors between them."""
+
+    def __init__(self) -> None:
+        self.texts, self.forms, self.tensors = [""], [], []  # type: ignore[var-annotated]
+
+    def add(self, value: Any, form: str = "") -> Text:
+        """Appends a value, written as ``format`` does, or as ``repr`` for ``!``."""
+        if isinstance(value, Text):
+            for i, text in enumerate(value.texts):
+                self.texts[-1] += text
+                if i < len(value.tensors):
+                    self.keep(value.forms[i], value.tensors[i])
+        elif isinstance(value, Scalar):
+            self.keep("n" + form, value.tensor)
+        elif isinstance(value, Tensor):
+            self.keep("t" + form, value.detach())
+        else:
+            self.texts[-1] += repr(value) if form == "!" else format(value, form)
+        return self
+
+    def keep(self, form: str, tensor: Tensor) -> None:
+        self.forms.append(form)
+        self.tensors.append(tensor)
+        self.texts.append("")
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {"texts": tuple(self.texts), "forms": tuple(self.forms)}
+
+    def __str__(self) -> str:
+        raise TraceError(
+            f"a text with values of tensors is needed in Python at {user_line()}, where they are "
+            "not known yet: print it, or make it outside the compiled function"
+        )
+
+    __repr__ = __str__
+
+
+def text(*parts: Any) -> Any:
+    """An f-string: texts, and (value, conversion, how to write it)."""
+    known, made = True, Text()
+    for part in parts:
+        value, conversion, form = part if isinstance(part, tuple) else (part, "", "")
+        known &= not is_unknown(value)
+        if conversion == "a" or (conversion and form):
+            value = format({"a": ascii, "r": repr, "s": str}[conversion](value), form)
+        made.add(value, "!" if conversion == "r" else form)
+    return made.texts[0] if known else made
+
+
+def is_unknown(x: Any) -> bool:
+    """Whether only the graph knows what there is to write."""
+    if isinstance(x, (tuple, list)):
+        return any([is_unknown(item) for item in x])
+    inside = local.state.trace is not None
+    return isinstance(x, (Scalar, Text)) or (isinstance(x, Tensor) and inside)
+
+
+def show(*values: Any, sep: str | None = " ", end: str | None = "\n", **options: Any) -> None:
+    """``print``; what only the graph knows is printed when it runs, and all else in a branch."""
+    trace = local.state.trace
+    if trace is None or options or not (isinstance(trace, Inner) or is_unknown(values)):
+        return print(*values, sep=sep, end=end, **options)
+    made = Text()
+    for i, value in enumerate(values):
+        made.add(" " if sep is None else sep) if i else None
+        listed(made, value)
+    made.add("\n" if end is None else end)
+    return speak("script.show", made.tensors, made.attributes)
+
+
+def listed(made: Text, value: Any) -> None:
+    """Adds a value to a text, also one in tuples and lists."""
+    if type(value) not in (tuple, list) or not is_unknown(value):
+        made.add(value)
+        return
+    made.add("(" if type(value) is tuple else "[")
+    for i, item in enumerate(value):
+        made.add(", ") if i else None
+        made.add(item, "!") if not isinstance(item, (tuple, list)) else listed(made, item)
+    made.add(",)" if type(value) is tuple and len(value) == 1 else ")]"[type(value) is list])
+
+
+def check(line: int, test: Any, message: Callable[[], Any] | None) -> None:
+    """``assert test, message()``."""
+    answer = truth(test)
+    if answer is True:
+        return
+    made = Text() if message is None else Text().add(message())
+    if answer is False and not isinstance(local.state.trace, Inner):
+        raise (
+            AssertionError(*filter(None, [str(made)]))
+            if made.tensors
+            else AssertionError(*filter(None, made.texts))
+        )
+    holds = ops.zeros((), dtype=dtypes.bool_) if answer is False else answer
+    require(holds, "AssertionError", made)
+    if answer is False:
+        raise Failed
+
+
+def fail(line: int, make: Callable[[], Any]) -> None:
+    """``raise make()``."""
+    error = make()
+    if not isinstance(local.state.trace, Inner):
+        raise error
+    error = error() if isinstance(error, type) else error
+    kind = type(error).__name__
+    if getattr(builtins, kind, None) is not type(error):
+        raise TraceError(
+            f"{kind} is raised at {user_line()} if tensors say so; a graph can raise the "
+            "exceptions of Python itself only"
+        )
+    made = Text()
+    for i, part in enumerate(error.args):
+        made.add(", ") if i else None
+        made.add(part)
+    require(ops.zeros((), dtype=dtypes.bool_), kind, made)
+    raise Failed
+
+
+def require(holds: Any, kind: str, message: Text) -> None:
+    """Adds a check to the graph."""
+    attributes = {"kind": kind, **message.attributes}
+    speak("script.check", [holds, *message.tensors], attributes)
+
+
+def speak(op: str, tensors: Sequence[Tensor], attributes: dict[str, Any]) -> None:
+    COUNT.copy_(registry[op].apply((COUNT, *tensors), attributes))

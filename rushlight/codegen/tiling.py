@@ -41,8 +41,8 @@ from rushlight.codegen.scaled import TOGETHER, Scaled
 
 ROWS = 96  # of a block: with that depth, it fits into the second cache
 NEAR = 1 << 16  # elements of A that stay in the second cache, wherever they lie
-PART = 1 << 20  # multiply-adds that are worth a thread's while
-COPY = 1 << 16  # elements to be copied that are
+PART = 1 << 19  # multiply-adds that are worth a thread's while
+COPY = 1 << 14  # elements to be copied that are
 PARTS = 16  # that a contraction is cut into, if it is large enough
 THIN = 40  # rows for which B is not packed: each of its elements is read a few times
 FEW = 32  # rows for which dot products are better than packing B

@@ -42,15 +42,16 @@ from rushlight.runtime.program import (
     RowStep,
     Step,
 )
-from rushlight.runtime.threads import pool
+from rushlight.runtime.threads import PATIENCE, pool
 from rushlight.runtime.verify import verify
 from rushlight.runtime.workshop import Module, Workshop
 from rushlight.tensor import Tensor
 
-empty = np.empty
+clock, empty = time.perf_counter, np.empty
 FEW_ROWS = 16  # of a stack at first
 WORTH_KEEPING = 1 << 15  # bytes of tensors that are quicker looked at than packed
 WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
+SOON = PATIENCE / 2  # seconds between two runs of a part: who is woken is awake at the next one
 
 Arrays = tuple[Any, ...]
 
@@ -427,15 +428,15 @@ class Binding:
 class Native:
     """Native steps that follow each other.
 
-    Workers that sleep are woken only for loops that last longer than waking them does; those that
-    are still awake help with short ones too.
+    Workers that sleep are woken for loops that last longer than waking them does, and for short
+    ones that come again and again; those that are still awake help with any.
     """
 
     def __init__(self, binding: Binding, first: int, chunks: list[int]) -> None:
         self.binding, self.first, self.count = binding, first, len(chunks)
         shared = sum([n for n in chunks if n > 1])
         self.shared, self.wakes = shared > 0, shared >= WORTH_WAKING
-        self.call = driver().call
+        self.call, self.ended = driver().call, 0.0
 
     def describe(self, pairs: np.ndarray) -> None:
         """Writes down what the driver is to do; it begins by placing ``pairs``."""
@@ -452,15 +453,17 @@ class Native:
                 self.go_on(done, 0)
             return
         threads = pool()
-        if self.wakes:
+        wakes = self.wakes or clock() - self.ended < SOON
+        if wakes:
             threads.begin()
         try:
             done = self.call(self.at, arrays, threads.address)
             if done != self.count:
                 self.go_on(done, threads.address)
         finally:
-            if self.wakes:
+            if wakes:
                 threads.end()
+            self.ended = clock()
 
     def go_on(self, done: int, threads: int) -> None:
         """Runs the rest, after a step that has stopped."""

@@ -48,6 +48,7 @@ class File:
         self.messages: list[str] = []
         self.end = 0  # of the memory that is in use
         self.variables = 0
+        self.stacks: list[str] = []  # which are to be freed at an error
 
     def function(self, text: str, stem: str) -> str:
         """The name of a function, called ``NAME`` in its text; equal ones are one."""

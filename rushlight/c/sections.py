@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from rushlight import dtypes
 from rushlight.c.calls import Invocation, invocation
 from rushlight.c.comments import comment
 from rushlight.c.file import File
@@ -21,14 +20,13 @@ from rushlight.c.scalars import STORED
 from rushlight.codegen.products import Place, place_of
 from rushlight.graph.control import Control, origin_of
 from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, TensorType
-from rushlight.passes.clusters import types as types_of
 from rushlight.passes.fuse import Call, Group, Step
 from rushlight.passes.order import Plan, plan
 from rushlight.runtime.arena import ALIGNMENT, Block
 from rushlight.runtime.arena import plan as plan_memory
 from rushlight.runtime.control import pieces
 
-BYTES = dtypes.uint8
+NO_MEMORY = 4  # the code of a stack that cannot grow
 
 
 class Section:
@@ -128,6 +126,9 @@ class Section:
             for i, kind in enumerate(node.type):
                 sizes[number, i] = (kind.nbytes, number, number)
             sizes[number, "flag"] = (ALIGNMENT, number, number)
+            if node.op.name == "while_vjp":
+                for i, leaf in enumerate(node.attrs["body"].inputs):
+                    sizes[number, f"carried {i}"] = (leaf.type.nbytes, number, number)
         blocks = [Block(max(1, size), a, b) for size, a, b in sizes.values()]
         planned = plan_memory(blocks)
         self.size = -(-planned.size // ALIGNMENT) * ALIGNMENT
@@ -200,7 +201,9 @@ class Section:
             return
         code = self.file.codes(errors, nodes)
         yield f"{name}({', '.join([*args, '&self->fault', str(code)])});"
-        yield "if (self->fault.code) return self->fault.code;"
+        freed = [f"free({stack});" for stack in self.file.stacks]
+        end = " ".join([*freed, "return self->fault.code;"])
+        yield f"if (self->fault.code) {f'{{ {end} }}' if freed else end}"
 
     def call(self, node: Node, number: int) -> Iterator[str]:
         yield comment([node])
@@ -231,41 +234,96 @@ class Section:
         """Branches and loops."""
         operands = [self.address(n) for n in node.inputs if n is not None]
         results = [self.result(node, number, i) for i in range(len(node.type))]
-        inner, attrs = self.inner[number], node.attrs
-        base = self.base + self.places[number, "inner"]
-        states = dict(attrs["states"])
         if node.op.name == "cond":
-            made = [r for i, r in enumerate(results) if i not in states]
-            kind = STORED[node.inputs[0].type.kind]  # type: ignore[union-attr]
-            last = len(inner) - 1
-            for i, section in enumerate(inner):
-                test = f"if (*(const {kind} *){operands[0]} == {i}) " if i < last else ""
-                yield f"{'else ' if i else ''}{test}{{"
-                yield from indented(section.body(base, operands[1:], made))
-                yield "}"
-            return
-        count = attrs["carried"] if node.op.name == "scan" else len(attrs["body"].inputs)
-        if node.op.name not in ("scan", "while_loop"):
-            raise self.file.refused(node, "the gradient of a while loop keeps every step")
-        carried = results[:count]
-        for i, (operand, place) in enumerate(zip(operands, carried, strict=False)):
-            if operand != place and node.type[i].nbytes:
-                yield f"memcpy({place}, {operand}, {node.type[i].nbytes});"
-        if node.op.name == "while_loop":
-            given = [*carried, *operands[count:]]
-            flag = self.scratch(number, "flag")
-            yield "for (;;) {"
-            yield from indented(inner[0].body(base, given, [flag]))
-            yield f"    if (!*(const uint8_t *){flag}) break;"
-            yield from indented(inner[1].body(base, given, []))
-            yield "}"
-            return
-        yield from self.scan(node, inner[0], base, operands, results)
+            yield from self.choose(node, number, operands, results)
+        elif node.op.name == "while_loop":
+            yield from copied(operands, results, node.type)
+            yield from self.repeat(number, results, operands[len(results) :])
+        elif node.op.name == "scan":
+            yield from copied(operands, results[: node.attrs["carried"]], node.type)
+            yield from self.sweep(node, number, operands, results)
+        else:
+            yield from self.go_back(node, number, operands, results)
 
-    def scan(
-        self, node: Node, inner: Section, base: int, operands: list[str], results: list[str]
+    def inside(self, number: int) -> tuple[list[Section], int]:
+        """The graphs inside of a node, and where their arena begins."""
+        return self.inner[number], self.base + self.places[number, "inner"]
+
+    def choose(
+        self, node: Node, number: int, operands: list[str], results: list[str]
+    ) -> Iterator[str]:
+        """One of several branches."""
+        inner, base = self.inside(number)
+        states = dict(node.attrs["states"])
+        made = [r for i, r in enumerate(results) if i not in states]
+        kind = STORED[node.inputs[0].type.kind]  # type: ignore[union-attr]
+        last = len(inner) - 1
+        for i, section in enumerate(inner):
+            test = f"if (*(const {kind} *){operands[0]} == {i}) " if i < last else ""
+            yield f"{'else ' if i else ''}{test}{{"
+            yield from indented(section.body(base, operands[1:], made))
+            yield "}"
+
+    def repeat(
+        self, number: int, carried: list[str], captured: list[str], before: Sequence[str] = ()
+    ) -> Iterator[str]:
+        """A loop with a condition; each step begins with the statements ``before``."""
+        inner, base = self.inside(number)
+        given, flag = [*carried, *captured], self.scratch(number, "flag")
+        yield "for (;;) {"
+        yield from indented(inner[0].body(base, given, [flag]))
+        yield f"    if (!*(const uint8_t *){flag}) break;"
+        yield from indented(iter(before))
+        yield from indented(inner[1].body(base, given, []))
+        yield "}"
+
+    def go_back(
+        self, node: Node, number: int, operands: list[str], results: list[str]
+    ) -> Iterator[str]:
+        """A loop that keeps all that it carries on a stack, and the way back."""
+        inner, base = self.inside(number)
+        leaves = node.attrs["body"].inputs
+        count, whole = len(leaves), len(node.attrs["backward"].inputs)
+        carried = [self.scratch(number, f"carried {i}") for i in range(count)]
+        captured, own = operands[whole:], self.file.variable()
+        stack, step, room = f"{own}_stack", f"{own}_step", f"{own}_room"
+        size = sum([n.type.nbytes for n in leaves])
+        keep, give, offset = [], [], 0
+        for place, leaf in zip(carried, leaves, strict=True):
+            row = f"{stack} + {step} * {size} + {offset}"
+            keep.append(f"memcpy({row}, {place}, {leaf.type.nbytes});")
+            give.append(f"memcpy({place}, {row}, {leaf.type.nbytes});")
+            offset += leaf.type.nbytes
+        freed = [*[f"free({s});" for s in self.file.stacks], f"free({stack});"]
+        grow = [
+            f"if ({step} == {room}) {{",
+            f"    unsigned char *more = realloc({stack}, (2 * {room} + 16) * {max(1, size)});",
+            f"    if (!more) {{ {' '.join(freed)} return {NO_MEMORY}; }}",
+            f"    {stack} = more;",
+            f"    {room} = 2 * {room} + 16;",
+            "}",
+        ]
+        yield "{"
+        yield f"    unsigned char *{stack} = NULL;"
+        yield f"    size_t {step} = 0, {room} = 0;"
+        self.file.stacks.append(stack)
+        yield from indented(copied(operands, carried, [n.type for n in leaves]))
+        yield from indented(self.repeat(number, carried, captured, [*grow, *keep, f"{step}++;"]))
+        yield from indented(copied(operands[count:], results, node.type))
+        yield f"    while ({step}) {{"
+        yield from indented(indented(iter([f"{step}--;", *give])))
+        given = [*carried, *results, *captured]
+        yield from indented(indented(inner[2].body(base, given, [])))
+        yield "    }"
+        yield f"    free({stack});"
+        yield "}"
+        self.file.stacks.pop()
+
+    def sweep(
+        self, node: Node, number: int, operands: list[str], results: list[str]
     ) -> Iterator[str]:
         """A loop over rows, which are read and written where they lie."""
+        (inner,), base = self.inside(number)
         attrs = node.attrs
         count, length, inputs = attrs["carried"], attrs["length"], attrs["body"].inputs
         step = self.file.variable()
@@ -287,7 +345,8 @@ class Section:
 
     def body(self, base: int, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
         """The statements of a graph inside, whose leaves are all inputs."""
-        return self.lines(base, dict(zip(self.graph.inputs, inputs, strict=True)), outputs)
+        leaves = (*self.graph.inputs, *self.graph.captured)
+        return self.lines(base, dict(zip(leaves, inputs, strict=True)), outputs)
 
 
 def indented(lines: Iterator[str]) -> Iterator[str]:
@@ -295,8 +354,10 @@ def indented(lines: Iterator[str]) -> Iterator[str]:
         yield f"    {line}"
 
 
-def bytes_of(count: int) -> TensorType:
-    return TensorType((count,), BYTES)
-
-
-__all__ = ["Section", "types_of"]
+def copied(
+    sources: Sequence[str], targets: Sequence[str], kinds: Sequence[TensorType]
+) -> Iterator[str]:
+    """Copies of values to other places, where these are others."""
+    for source, target, kind in zip(sources, targets, kinds, strict=False):
+        if source != target and kind.nbytes:
+            yield f"memcpy({target}, {source}, {kind.nbytes});"

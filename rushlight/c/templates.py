@@ -38,9 +38,10 @@ typedef struct {
 @pieces@
 
 enum {
-    @NAME@_NO_FILE = 1,    /* a file could not be opened */
-    @NAME@_BAD_FILE = 2,   /* a file is damaged, or not one of this program's */
-    @NAME@_NOT_WRITTEN = 3 /* a file could not be written */
+    @NAME@_NO_FILE = 1,     /* a file could not be opened */
+    @NAME@_BAD_FILE = 2,    /* a file is damaged, or not one of this program's */
+    @NAME@_NOT_WRITTEN = 3, /* a file could not be written */
+    @NAME@_NO_MEMORY = 4    /* a loop has taken too many steps to remember */
 };
 
 /* Begins with the state of the file `weights`; NULL stands for that of the export, if the program
@@ -71,6 +72,7 @@ SOURCE = """\
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef @name@_fault fault;
@@ -148,6 +150,7 @@ const char *@name@_message(int code) {
     if (code == @NAME@_NO_FILE) return "the file could not be opened";
     if (code == @NAME@_BAD_FILE) return "the file is damaged, or not one of this program's";
     if (code == @NAME@_NOT_WRITTEN) return "the file could not be written";
+    if (code == @NAME@_NO_MEMORY) return "there is no memory for all steps of a loop";
     return code >= @first@ && code < @first@ + @count@ ? messages[code - @first@] : "unknown";
 }
 """

@@ -13,7 +13,7 @@ import rushlight as rl
 from rushlight.tensor import Tensor
 
 STRICT = "-std=c99 -Wall -Wextra -Werror -pedantic".split()
-SANITIZED = [*STRICT, *"-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()]
+SANITIZED = [*STRICT, *"-g1 -O0 -fsanitize=address,undefined -fno-sanitize-recover=all".split()]
 FAST = [*STRICT, *"-O3 -march=native -ffp-contract=off".split()]
 
 DRIVER = r"""

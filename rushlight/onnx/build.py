@@ -14,9 +14,9 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.onnx import importers  # noqa: F401 - registers the ops
 from rushlight.onnx.elements import HELD, array_of, dense
 from rushlight.onnx.errors import OnnxError
-from rushlight.onnx import importers  # noqa: F401 - registers the ops
 from rushlight.onnx.importers.registry import Importer, find
 from rushlight.onnx.program import Body, Slot, Step
 from rushlight.tensor import wrap
@@ -26,7 +26,8 @@ MOST_DEPTH = 50  # of graphs in graphs and functions in functions
 SHAPE_LIKE = (np.int64, np.int32, np.bool_)  # what shapes and axes are made of
 
 Bound = Mapping[str, Any]  # attributes that a function's body refers to
-Finder = Callable[[str, str, int], Any]  # domain, op, version → the FunctionProto that defines it
+# domain, op, version → the FunctionProto that defines the op, and defaults of its attributes
+Finder = Callable[[str, str, int], tuple[Any, Bound] | None]
 
 
 class Store:
@@ -115,10 +116,9 @@ class Builder:
         outputs = [value.name for value in proto.output]
         return self.body(inputs, outputs, proto.node, arrays, set(outer), bound or {})
 
-    def function(self, proto: Any, node: Any, attributes: Bound) -> Body:
-        """The body of a FunctionProto, as the node calls it."""
-        bound = {default.name: default for default in proto.attribute_proto}
-        bound |= {a.name: attributes[a.name] for a in node.attribute if a.name in attributes}
+    def function(self, proto: Any, attributes: Bound) -> Body:
+        """The body of a FunctionProto, as a node with these attributes calls it."""
+        bound = {default.name: default for default in proto.attribute_proto} | dict(attributes)
         builder = self.inside(proto.opset_import)
         return builder.body(proto.input, proto.output, proto.node, {}, set(), bound)
 
@@ -211,7 +211,7 @@ class Builder:
             if name not in parameters and not variadic:
                 raise OnnxError(f"the attribute {name!r} is not supported")
         check_required(importer, len(inputs), attributes)
-        return Step(label_of(node), importer, inputs, outputs, attributes)
+        return Step(node.op_type, label_of(node), importer, inputs, outputs, attributes)
 
     def importer(self, node: Any, attributes: Bound) -> Importer:
         """Who serves the node: a function of the file, an importer, or the standard's formula."""
@@ -224,12 +224,13 @@ class Builder:
             found = find(domain, node.op_type, version)
             if found is not None:
                 return found
-            own = self.standard(domain, node.op_type, version)
-        if own is None:
-            where = f" of {domain!r}" if domain else ""
-            raise OnnxError(f"this op{where} is not supported")
-        body = self.function(own, node, attributes)
-        return Importer(calling(body), raw=True)
+            formula = self.standard(domain, node.op_type, version)
+            if formula is None:
+                where = f" of {domain!r}" if domain else ""
+                raise OnnxError(f"this op{where} is not supported")
+            own, defaults = formula
+            attributes = {**defaults, **attributes}
+        return Importer(calling(self.function(own, attributes)), raw=True)
 
     def resolve(self, attribute: Any, bound: Bound) -> Any:
         """The attribute, or what a reference to a function's attribute stands for."""

@@ -110,7 +110,10 @@ def standard(onnx: Any) -> Any:
             schema = onnx.defs.get_schema(name, version, domain)
         except onnx.defs.SchemaError:
             return None
-        return schema.function_body if schema.has_function else None
+        if not schema.has_function:
+            return None
+        defaults = {name: a.default_value for name, a in schema.attributes.items()}
+        return schema.function_body, {name: a for name, a in defaults.items() if a.name}
 
     return find
 

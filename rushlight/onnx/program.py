@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,19 +25,20 @@ class Step:
     """A node: its importer, with attributes decoded and graphs inside made bodies."""
 
     __slots__ = (
-        *("attributes", "bodies", "dead", "importer", "inputs", "label", "names", "outputs"),
+        *("attributes", "bodies", "dead", "importer", "inputs", "label", "names", "op", "outputs"),
         "trains",
     )
 
     def __init__(
         self,
+        op: str,
         label: str,
         importer: Importer,
         inputs: Sequence[str],
         outputs: Sequence[str],
         attributes: Mapping[str, Any],
     ) -> None:
-        self.label, self.importer = label, importer
+        self.op, self.label, self.importer = op, label, importer
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.bodies = {key: v for key, v in attributes.items() if isinstance(v, Body)}
         self.attributes = {key: v for key, v in attributes.items() if key not in self.bodies}
@@ -55,7 +55,7 @@ class Step:
         """Computes the outputs from the ``values`` so far, and adds them."""
         options = dict(self.attributes)
         for key, body in self.bodies.items():
-            options[key] = partial(body.run, values, training)
+            options[key] = Closure(body, values, training)
         if self.trains:
             options["training"] = training
         try:
@@ -70,14 +70,37 @@ class Step:
         if len(results) < len(self.outputs):
             raise StepError(f"{self.label}: output {len(results)} is not supported")
         for name, result in zip(self.outputs, results, strict=False):
-            if name:
-                values[name] = result
+            if name:  # what NumPy makes of an array without dimensions is no array
+                values[name] = np.asarray(result) if isinstance(result, np.generic) else result
         for name in self.dead:
             values.pop(name, None)
 
 
 class StepError(OnnxError):
     """An error inside a step, named already."""
+
+
+class Closure:
+    """The graph of a branch or loop, in the surroundings that it reads from."""
+
+    __slots__ = ("body", "outer", "training")
+
+    def __init__(self, body: Body, outer: Mapping[str, Any], training: bool) -> None:
+        self.body, self.outer, self.training = body, outer, training
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        return self.body.run(self.outer, self.training, *arguments)
+
+    def endless(self) -> bool:
+        """Whether the first output, a loop's condition, is the second input or always true."""
+        body, name = self.body, self.body.outputs[0]
+        makers = {step.outputs[0]: step for step in body.steps if step.op == "Identity"}
+        while name in makers:
+            name = makers[name].inputs[0]
+        value = body.constants.get(name)
+        if value is None and name in body.captures:
+            value = self.outer[name]
+        return name == body.inputs[1] or (isinstance(value, np.ndarray) and bool(value.all()))
 
 
 class Body:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rushlight import dtypes
 from rushlight.nn import functional as F
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.importers.registry import op
@@ -28,8 +27,8 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
-    transA: int = 0,  # noqa: N803 - the attribute's name
-    transB: int = 0,  # noqa: N803
+    transA: int = 0,
+    transB: int = 0,
     broadcast: int = 0,
 ) -> Tensor:
     """``alpha a b + beta c``; with a vector c it is the linear layer that it was exported from."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.onnx.errors import OnnxError
-from rushlight.onnx.importers.registry import integer, integers, is_host, op, tensor_of
+from rushlight.onnx.importers.registry import integer, is_host, op, tensor_of
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.nn import functional as F
-from rushlight.onnx.elements import HELD
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.importers.conversion import element_named
 from rushlight.onnx.importers.registry import integer, integers, is_host, op, sizes, tensor_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +20,18 @@ def product(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
     return x
 
 
-def extreme(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Of booleans, too."""
+def extreme(function: Callable[..., Tensor], sign: int) -> Callable[..., Tensor]:
+    """Of booleans, too; of nothing, it is the value that all others exceed."""
 
     def apply(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
         if x.dtype is dtypes.bool_:
-            return function(x.to(dtypes.uint8), axes, keepdim).to(x.dtype)
+            return apply(x.to(dtypes.uint8), axes, keepdim).to(x.dtype)
+        if any([x.shape[axis] == 0 for axis in axes]):
+            least = -math.inf * sign
+            if not x.is_floating_point():
+                limits = dtypes.iinfo(x.dtype)
+                least = limits.min if sign > 0 else limits.max
+            return total(x, axes, keepdim) + least
         return function(x, axes, keepdim)
 
     return apply
@@ -45,8 +52,8 @@ def log_sum_exp(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
 REDUCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Any] | None]] = {
     "ReduceSum": (total, np.sum),
     "ReduceProd": (product, np.prod),
-    "ReduceMax": (extreme(ops.amax), np.max),
-    "ReduceMin": (extreme(ops.amin), np.min),
+    "ReduceMax": (extreme(ops.amax, 1), np.max),
+    "ReduceMin": (extreme(ops.amin, -1), np.min),
     "ReduceMean": (mean, None),
     "ReduceL1": (lambda x, axes, keepdim: total(x.abs(), axes, keepdim), None),
     "ReduceL2": (lambda x, axes, keepdim: total(x * x, axes, keepdim).sqrt().to(x.dtype), None),

@@ -135,12 +135,14 @@ newaxis = None
 
 # What is loaded when first asked for: a program that only calculates starts sooner.
 _PACKAGES = (
-    *("_dynamo", "_inductor", "compiler", "distributed", "distributions", "io", "multiprocessing"),
-    *("nn", "onnx", "optim", "profiler", "serialization", "types", "utils", "vision"),
+    *("_dynamo", "_inductor", "compiler", "distributed", "distributions", "io", "jit"),
+    *("multiprocessing", "nn", "onnx", "optim", "profiler", "serialization", "types", "utils"),
+    *("vision",),
 )
 _COMPILER_FUNCTIONS = ("compile", "graph")
 _FUNCTIONS = {
     "draw": "drawing",
+    "export": "jit.exporting",
     "export_c": "c.export",
     "load": "io",
     "mark_dynamic": "runtime.shapes",

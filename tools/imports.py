@@ -44,6 +44,7 @@ LAYERS = (
     ("_dynamo", "_inductor"),  # names of PyTorch's
     ("data",),
     ("io",),
+    ("jit",),
     ("c", "onnx"),
     ("multiprocessing", "serialization", "types"),
     ("vision",),

@@ -12,9 +12,10 @@ import json
 import math
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import Any, BinaryIO
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -28,22 +29,42 @@ from rushlight.storage import address, memory_of
 from rushlight.tensor import Size, Tensor
 
 INDEX = "index.json"
-FORMAT, VERSION = "rushlight checkpoint", 1
 PLAIN = (type(None), bool, int, str)
 
 
-def write(value: Any, file: BinaryIO) -> None:
-    """Writes ``value`` to ``file``; nothing is written if part of it cannot be stored."""
+class Format(NamedTuple):
+    """What a file says that it is, and the newest version that is known."""
+
+    name: str
+    version: int
+
+
+CHECKPOINT = Format("rushlight checkpoint", 1)
+
+
+def write(
+    value: Any,
+    file: BinaryIO,
+    format: Format = CHECKPOINT,
+    members: Mapping[str, bytes] = MappingProxyType({}),
+) -> None:
+    """Writes ``value`` to ``file``; nothing is written if part of it cannot be stored.
+
+    Args:
+        members: more parts of the archive, by their names.
+    """
     writer = Writer(value)
     index = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": format.name,
+        "version": format.version,
         "value": writer.encoded(value, ""),
         "storages": [len(s) for s in writer.storages],
     }
     text = json.dumps(index, allow_nan=False, separators=(",", ":")).encode()
     with zipfile.ZipFile(file, "w") as archive:
         store(archive, INDEX, text)
+        for name, content in members.items():
+            store(archive, name, content)
         for number, data in enumerate(writer.storages):
             store(archive, f"data/{number}", data)
 
@@ -181,17 +202,26 @@ def unstorable(value: Any, path: str) -> TypeError:
     )
 
 
-def read(archive: Archive, mapped: bool = False) -> Any:
-    """The value in a checkpoint."""
+def read(archive: Archive, mapped: bool = False, format: Format = CHECKPOINT) -> Any:
+    """The value in a checkpoint, or in another file of the same kind."""
     index = json.loads(archive.read(INDEX), object_pairs_hook=once)
-    if not isinstance(index, dict) or index.get("format") != FORMAT:
-        raise CheckpointError("it is no checkpoint of Rushlight's")
+    own = index.get("format") if isinstance(index, dict) else None
+    if own != format.name:
+        other = READERS.get(own) if isinstance(own, str) else None
+        noun = format.name.removeprefix("rushlight ")
+        raise CheckpointError(f"it is {other}" if other else f"it is no {noun} of Rushlight's")
     version = index.get("version")
-    if type(version) is not int or version > VERSION:
+    if type(version) is not int or version > format.version:
         raise CheckpointError(
-            f"it is of version {version!r}; this Rushlight reads up to version {VERSION}"
+            f"it is of version {version!r}; this Rushlight reads up to version {format.version}"
         )
     return Reader(archive, index, mapped).decoded(index["value"], "")
+
+
+READERS = {
+    CHECKPOINT.name: "a checkpoint: rl.load reads it",
+    "rushlight program": "a program: rl.jit.load reads it",
+}
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

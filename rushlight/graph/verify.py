@@ -1,0 +1,245 @@
+"""Verification: a graph that comes from a file is as a trace would have made it, or it is refused.
+
+Types say how far native code reads and writes. So the type of every node is worked out again, by
+the rule of its op, and must be the one that is written there.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.autograd.modes import local
+from rushlight.generator import Generator
+from rushlight.graph.attributes import nested
+from rushlight.graph.control import Control
+from rushlight.graph.ir import (
+    CAPTURED,
+    CONSTANT,
+    INPUT,
+    ITEM,
+    Graph,
+    Node,
+    TensorType,
+    show,
+    type_of,
+)
+from rushlight.graph.streams import STATE
+from rushlight.graph.templates import room
+from rushlight.ops.base import Composite, Op
+from rushlight.ops.families import Elementwise, Pointwise
+
+TRIED = 1 << 22  # bytes of operands up to which a kernel is also run, on zeros
+MOST = 1 << 44  # bytes of a value
+DEPTH = 50  # of graphs inside graphs
+
+
+def verify(graph: Graph, states: Collection[Node] = (), depth: int = 0) -> set[Node]:
+    """An error unless all types are right, and operands and attributes what ops take.
+
+    Args:
+        states: the inputs and captured values that are states of random generators. They may go
+            to random nodes only, since they are no tensors when a program runs.
+
+    The result is the set of all nodes that are such states.
+    """
+    if depth > DEPTH:
+        raise TypeError(f"graphs are nested deeper than {DEPTH}")
+    found = set(states)
+    for node in graph.nodes():
+        try:
+            check_node(node, found, depth)
+        except RecursionError:
+            raise
+        except Exception as error:
+            raise TypeError(f"{node.op.full_name}: {error}") from None
+    leaves = {*graph.inputs, *graph.captured}
+    targets = [target for target, _ in graph.writes]
+    if len({*targets}) != len(targets):
+        raise TypeError("a value is written to twice")
+    for target, value in graph.writes:
+        if target not in leaves or target.type != value.type:
+            raise TypeError(f"a value {value.type} is written to {target}")
+        if (target in found) != (value in found):
+            raise TypeError("a state of a generator and a tensor take each other's places")
+    if depth and (graph.writes or not found.issuperset(states)):
+        raise TypeError("a graph inside a graph writes to outside")
+    for node in graph.outputs:
+        if not isinstance(node.type, TensorType) or (node in found and not depth):
+            raise TypeError(f"{node} is returned")
+    return found
+
+
+def check_node(node: Node, states: set[Node], depth: int) -> None:
+    """An error unless one node is right; a state of a generator is added to ``states``."""
+    for kind in node.type if isinstance(node.type, tuple) else (node.type,):
+        if not isinstance(kind, TensorType) or len(kind.shape) > 64 or kind.nbytes > MOST:
+            raise TypeError(f"{show(node.type)} is no type of a value")
+    if node.op in (INPUT, CAPTURED):
+        if node in states and node.type != STATE:
+            raise TypeError("a generator's state has another type")
+        return
+    if node.op is CONSTANT:
+        expect(node, type_of(node.attrs["value"]))
+        return
+    if node.op is ITEM:
+        (whole,) = node.inputs
+        index = node.attrs["index"]
+        if whole is None or not isinstance(whole.type, tuple) or type(index) is not int:
+            raise TypeError("it is no item of several results")
+        expect(node, whole.type[index] if index >= 0 else None)
+        if index in state_results(whole):
+            states.add(node)
+        return
+    for n in node.inputs:
+        if n is not None and not isinstance(n.type, TensorType):
+            raise TypeError("an operand is a tuple of values")
+    check_parameters(node)
+    if isinstance(node.op, Control):
+        check_control(node, states, depth)
+        return
+    if any(nested(node.attrs)):
+        raise TypeError("it holds a graph")
+    draws = "generator" in node.attrs
+    operands = node.inputs[1:] if draws else node.inputs
+    if any([n in states for n in operands]):
+        raise TypeError("the state of a generator is used as a tensor")
+    if draws and (type(node.attrs["generator"]) is not int or node.inputs[0] not in states):
+        raise TypeError("it draws from what is no generator")
+    attrs = {**node.attrs, "generator": Generator()} if draws else node.attrs
+    kinds = result_types(node.op, [None if n is None else n.type for n in operands], attrs)
+    if draws:
+        kinds = (*(kinds if isinstance(kinds, tuple) else (kinds,)), STATE)
+    expect(node, kinds)
+
+
+def expect(node: Node, kinds: Any) -> None:
+    if node.type != kinds:
+        raise TypeError(f"its type is {show(kinds) if kinds else 'another'}, not {show(node.type)}")
+
+
+def state_results(node: Node) -> list[int]:
+    """Which results of a node are states of generators."""
+    if "generator" in node.attrs:
+        return [len(node.type) - 1]
+    return [i for i, _ in node.attrs["states"]] if isinstance(node.op, Control) else []
+
+
+def check_parameters(node: Node) -> None:
+    """An error unless a node has the operands and attributes that the kernel of its op takes."""
+    op = node.op
+    if not isinstance(op, Op) or isinstance(op, Composite) or op.dynamic:
+        raise TypeError("it is no op of graphs")
+    if op.compute.__func__ is Op.compute:  # type: ignore[attr-defined]
+        operands = [None] * (len(node.inputs) - ("generator" in node.attrs))
+        signature_of(op).bind(*operands, **node.attrs)
+
+
+@functools.cache
+def signature_of(op: Op) -> inspect.Signature:
+    return inspect.signature(op.eager)
+
+
+def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Any:
+    """The type of the results: by the op's rule, and by running its kernel if that is quick."""
+    templates = [None if t is None else template(t) for t in types]
+    found: Any = NotImplemented
+    if isinstance(op, Elementwise) and len({t.dtype for t in types if t is not None}) > 1:
+        raise TypeError(f"its operands are {', '.join(map(str, types))}")
+    if op.infer is not None:
+        found = op.infer(templates, attrs)
+    size = sum([t.nbytes for t in types if t is not None])
+    if found is NotImplemented or (not isinstance(op, Pointwise) and size <= TRIED):
+        zeros = [None if t is None else np.zeros(t.shape, t.dtype.numpy) for t in types]
+        tried = local.state.run(op.compute, zeros, attrs)
+        kinds = type_of(arrays(tried))
+        if found is not NotImplemented and type_of(arrays(found)) != kinds:
+            raise TypeError("its rule and its kernel disagree")
+        return kinds
+    return type_of(arrays(found))
+
+
+def arrays(y: Any) -> Any:
+    return tuple([np.asarray(part) for part in y]) if isinstance(y, tuple) else np.asarray(y)
+
+
+def template(kind: TensorType) -> np.ndarray:
+    """An array of this type without elements of its own."""
+    return np.ndarray(kind.shape, kind.dtype.numpy, room(max(12, kind.nbytes.bit_length())))
+
+
+def check_control(node: Node, states: set[Node], depth: int) -> None:
+    """Branches and loops: the graphs inside take what the node is given, and give its results."""
+    attrs, kinds = node.attrs, [n.type for n in node.inputs]  # type: ignore[union-attr]
+    name = node.op.name
+    graphs: list[tuple[Graph, Sequence[Any], Any]]
+    pairs = [] if attrs["states"] == () else list(attrs["states"])
+    for i, j in pairs:
+        if node.inputs[j] not in states or node.type[i] != STATE:
+            raise TypeError("what it says of generators is not so")
+    if name == "cond":
+        selector = node.inputs[0]
+        if not attrs["branches"] or selector is None or selector.type.shape or selector in states:
+            raise TypeError("it has no branches, or nothing that selects one")
+        graphs = [(branch, node.inputs[1:], node.type) for branch in attrs["branches"]]
+    elif name == "while_loop":
+        carried = tuple(kinds[: len(attrs["body"].inputs)])
+        graphs = [(attrs["body"], node.inputs, carried), (attrs["condition"], node.inputs, None)]
+        expect(node, carried)
+    elif name == "scan":
+        graphs = [scan_body(node, kinds)]
+    else:
+        count, whole = len(attrs["body"].inputs), len(attrs["backward"].inputs)
+        body = [*node.inputs[:count], *node.inputs[whole:]]
+        gradients = tuple(kinds[count:whole])
+        graphs = [(attrs["body"], body, tuple(kinds[:count]))]
+        graphs += [(attrs["condition"], body, None), (attrs["backward"], node.inputs, gradients)]
+        expect(node, gradients)
+    for graph, operands, results in graphs:
+        check_inside(graph, operands, results, states, depth)
+    if any([n in states for n in node.inputs]) and not pairs:
+        raise TypeError("the state of a generator is used as a tensor")
+
+
+def scan_body(node: Node, kinds: Sequence[TensorType]) -> tuple[Graph, Any, Any]:
+    """The body of a scan, its operands (rows where there are rows) and its results."""
+    body, carried, length = (node.attrs[name] for name in ("body", "carried", "length"))
+    count = len(body.inputs)
+    if type(carried) is not int or type(length) is not int or not 0 <= carried <= count:
+        raise TypeError("the numbers of what it carries and of its steps are none")
+    rows = kinds[carried:count]
+    if length < 0 or any([kind.shape[:1] != (length,) for kind in rows]):
+        raise TypeError(f"it has {length} steps, which is not the number of rows")
+    inner = [TensorType(kind.shape[1:], kind.dtype) for kind in rows]
+    operands = [*node.inputs[:carried], *inner, *node.inputs[count:]]
+    own = tuple(kinds[:carried])
+    stacks = [TensorType((length, *n.type.shape), n.type.dtype) for n in body.outputs[carried:]]
+    expect(node, (*own, *stacks))
+    return body, operands, (*own, *[n.type for n in body.outputs[carried:]])
+
+
+def check_inside(
+    graph: Graph, operands: Sequence[Any], results: Any, states: set[Node], depth: int
+) -> None:
+    """A graph inside: what it takes are the operands, what it gives has the types ``results``."""
+    leaves = (*graph.inputs, *graph.captured)
+    if len(leaves) != len(operands):
+        raise TypeError(f"a graph inside takes {len(leaves)} values of {len(operands)}")
+    own = set()
+    for leaf, operand in zip(leaves, operands, strict=True):
+        kind = operand if isinstance(operand, TensorType) else operand.type
+        if leaf.type != kind:
+            raise TypeError(f"a graph inside takes {leaf.type} for {kind}")
+        if operand in states:
+            own.add(leaf)
+    verify(graph, own, depth + 1)
+    found = tuple([n.type for n in graph.outputs])
+    if results is None:
+        if len(found) != 1 or found[0].shape:
+            raise TypeError("a condition is no single value")
+    elif found != tuple(results):
+        raise TypeError(f"a graph inside gives {show(found)}, not {show(tuple(results))}")

@@ -1,0 +1,324 @@
+"""A program by itself: a graph, what it takes and returns, and how it is run and differentiated.
+
+It needs no Python function: one that was read from a file is like one that was just recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from rushlight.autograd.modes import local
+from rushlight.autograd.tape import counter
+from rushlight.graph import ir
+from rushlight.graph.ir import Graph
+from rushlight.jit.numbers import Formula, evaluated
+from rushlight.jit.state import State
+from rushlight.jit.structure import Shape, collect, filled
+from rushlight.passes import pipeline
+from rushlight.passes.recompute import split
+from rushlight.runtime.differentiable import Call, Differentiable
+from rushlight.runtime.executable import Executable
+from rushlight.runtime.overlap import Memory
+from rushlight.settings import get_num_threads
+from rushlight.tensor import Tensor, wrap
+
+OWNED = ("input", "tensor", "gradient")
+Place = tuple[str, int]
+"""A tensor of a call: ("input", number) or ("tensor", number in the state)."""
+
+
+@dataclass(slots=True)
+class Border:
+    """How a graph meets the outside.
+
+    The graph's inputs are the tensors among the arguments, then the gradients of those results that
+    have some (``roots``). Its outputs are the results, the gradients of the ``wanted`` tensors, and
+    those that become the ``.grad`` of a tensor (``gradients``).
+    """
+
+    arguments: list[tuple[str, Shape]]  # in order
+    defaults: dict[str, Any]  # of those that need not be given
+    tensors: int  # how many tensors there are among them
+    floats: int
+    fixed: dict[int, float]  # floats among the arguments for which alone the program is right
+    result: Shape
+    returned: list[Formula]  # the numbers in the result
+    count: int  # of results that are tensors
+    captured: list[tuple[str, Any]]  # tensor, gradient or generator with its number, or a formula
+    roots: list[int] = field(default_factory=list)
+    wanted: list[Place] = field(default_factory=list)
+    gradients: list[tuple[Place, bool]] = field(default_factory=list)  # and whether it is None
+    found: list[tuple[Place, bool]] = field(default_factory=list)  # whether .grad must be None
+    training: bool | None = None  # the mode of the module, if that makes a difference
+
+
+class Mismatch(TypeError):
+    """Arguments that a program was not made for."""
+
+
+@dataclass(slots=True)
+class Given:
+    """The tensors and floats of a call."""
+
+    tensors: list[Tensor]
+    floats: list[float]
+
+
+class Program:
+    """A graph with its border, compiled when it is first called."""
+
+    def __init__(self, graph: Graph, border: Border, state: State) -> None:
+        self.graph, self.border, self.state = graph, border, state
+        self.made: dict[Any, Made] = {}
+        written = {target for target, _ in graph.writes}
+        changed = any([place[0] == "input" for place, _ in border.gradients])
+        self.own = changed or not written.isdisjoint(graph.inputs)
+        self.watched = [self.own or node in written for node in graph.captured]
+        steady = [kind == "tensor" for kind, _ in border.captured]
+        types = [node.type for node in graph.captured]
+        self.memory = Memory(types, steady, self.watched, self.own)
+        owners = {node: ("input", i) for i, node in enumerate(graph.inputs)}
+        owners |= dict(zip(graph.captured, border.captured, strict=True))
+        self.written = [(*owners[node],) for node, _ in graph.writes if owners[node][0] in OWNED]
+
+    @property
+    def forward_graph(self) -> Graph:
+        """The graph without the gradients of results."""
+        return restricted(self.graph, self.border, ())[0]
+
+    @property
+    def trains(self) -> bool:
+        """Whether calls change tensors that the program holds."""
+        return bool(self.graph.writes or self.border.gradients)
+
+    def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Given:
+        """The tensors and floats of a call, if the program is for such arguments."""
+        tensors: dict[int, Any] = {}
+        floats: dict[int, float] = {}
+        border = self.border
+        for name, shape, value in self.paired(args, kwargs):
+            if not collect(shape, value, tensors, floats):
+                raise Mismatch(f"{name}: expected {self.described(shape)}, got {kind_of(value)}")
+        for i, fixed in border.fixed.items():
+            if repr(floats.get(i, fixed)) != repr(fixed):
+                raise Mismatch(f"a number is {floats[i]}; the program is one for {fixed}")
+            floats[i] = fixed
+        found = [tensors[i] for i in range(border.tensors)]
+        for name, shape in border.arguments:
+            self.check(name, shape, found)
+        return Given(found, [floats[i] for i in range(border.floats)])
+
+    def paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """(name, shape, value) of the arguments; what is no tensor may be left out."""
+        names = {name for name, _ in self.border.arguments}
+        unknown = [name for name in kwargs if name not in names]
+        if unknown or len(args) > len(self.border.arguments):
+            what = f"{unknown[0]!r}" if unknown else f"{len(args)} positional arguments"
+            raise Mismatch(f"takes ({', '.join(sorted(names))}), got {what}")
+        for i, (name, shape) in enumerate(self.border.arguments):
+            if i < len(args):
+                yield name, shape, args[i]
+            elif name in kwargs:
+                yield name, shape, kwargs[name]
+            elif name in self.border.defaults:
+                yield name, shape, self.border.defaults[name]
+            elif shape[0] != "plain":
+                raise Mismatch(f"{name}: expected {self.described(shape)}, got nothing")
+
+    def check(self, name: str, shape: Shape, tensors: Sequence[Tensor]) -> None:
+        """An error if tensors of an argument have other types than those of the graph."""
+        kind, *content = shape
+        if kind == "tensor":
+            expected, array = self.graph.inputs[content[0]].type, tensors[content[0]]._array
+            if array.shape != expected.shape or array.dtype != expected.dtype.numpy:
+                got = ir.type_of(array)
+                raise Mismatch(f"{name}: expected a tensor {expected}, got {got}")
+        elif kind == "dict":
+            for key, inner in content[0]:
+                self.check(f"{name}[{key!r}]", inner, tensors)
+        elif kind not in ("number", "plain"):
+            for i, inner in enumerate(content[-1]):
+                self.check(f"{name}[{i}]", inner, tensors)
+
+    def described(self, shape: Shape) -> str:
+        kind, *content = shape
+        if kind == "tensor":
+            return f"a tensor {self.graph.inputs[content[0]].type}"
+        if kind in ("number", "plain"):
+            return "a number" if kind == "number" else repr(content[0])
+        return f"a {kind} of {len(content[-1])}"
+
+    def run(self, given: Given) -> Any:
+        """The result of a call."""
+        border = self.border
+        state = self.state.current()
+        captured = self.captured(state, given.floats)
+        if not self.memory.fits(given.tensors, captured):
+            raise self.misfit(captured)
+        tensors = [*given.tensors, *state]
+        for place, empty in border.found:
+            if (self.tensor(place, tensors)._grad is None) is not empty:
+                raise RuntimeError(
+                    f"a tensor has {'a' if empty else 'no'} gradient: the program was recorded "
+                    f"with {'none' if empty else 'one'}"
+                )
+        wanted = [self.tensor(place, tensors) for place in border.wanted]
+        mask = tuple([local.state.grad and t.requires_grad for t in wanted])
+        made = self.compiled(mask, state)
+        inputs = [t._array for t in given.tensors]
+        call = None
+        if made.backward is None:
+            arrays: Sequence[Any] = made.forward.run(inputs, captured)
+            outputs, rest = [wrap(a) for a in arrays[: border.count]], arrays[border.count :]
+        else:
+            call = Call(made, tensors, inputs, captured)  # type: ignore[arg-type]
+            found = Differentiable.apply(call, *call.wanted)
+            outputs, rest = list(found) if isinstance(found, tuple) else [found], call.rest
+        self.leave(rest, tensors)
+        if call is not None:
+            call.remember()
+        formulas, numbers = border.returned, self.state.numbers
+        return filled(
+            border.result, outputs, lambda i: evaluated(formulas[i], numbers, given.floats)
+        )
+
+    def leave(self, arrays: Sequence[np.ndarray], tensors: Sequence[Tensor]) -> None:
+        """Counts what was written, and gives tensors their gradients."""
+        for kind, number in self.written:
+            t: Any = self.tensor((kind, number), tensors)
+            counter(t._grad if kind == "gradient" else t).value += 1
+        rest = iter(arrays)
+        for place, empty in self.border.gradients:
+            self.tensor(place, tensors)._grad = None if empty else wrap(next(rest))
+
+    def tensor(self, place: Place, tensors: Sequence[Tensor]) -> Tensor:
+        """A tensor of a call, among the arguments and then those of the state."""
+        kind, number = place
+        return tensors[number if kind == "input" else self.border.tensors + number]
+
+    def captured(self, state: Sequence[Tensor], floats: Sequence[float]) -> list[Any]:
+        """What the graph captures, as it is now."""
+        found: list[Any] = []
+        for kind, what in self.border.captured:
+            if kind == "tensor":
+                found.append(state[what]._array)
+            elif kind == "gradient":
+                gradient = state[what]._grad
+                if gradient is None:
+                    raise RuntimeError(f"{self.state.name_of(what)} has no gradient to add to")
+                found.append(gradient._array)
+            elif kind == "generator":
+                found.append(self.state.generators[what])
+            else:
+                found.append(np.array(evaluated(what, self.state.numbers, floats), np.float64))
+        return found
+
+    def misfit(self, captured: Sequence[Any]) -> RuntimeError:
+        for (kind, what), node, value in zip(
+            self.border.captured, self.graph.captured, captured, strict=True
+        ):
+            if isinstance(value, np.ndarray) and ir.type_of(value) != node.type:
+                name = self.state.name_of(what) if kind != "number" else "a number"
+                return RuntimeError(
+                    f"{name} is {ir.type_of(value)}, but the program was made for {node.type}"
+                )
+        return RuntimeError("a tensor that the program writes to shares memory with another one")
+
+    def compiled(self, mask: tuple[bool, ...], state: Sequence[Tensor]) -> Made:
+        """The native code that also gives the gradients of the tensors that ``mask`` chooses."""
+        key = mask if any(mask) else ()
+        made = self.made.get(key)
+        if made is None or not made.serves(state):
+            made = self.made[key] = Made(self, key, state)
+        return made
+
+
+class Made:
+    """The native code of a program, with or without gradients of some tensors."""
+
+    shapes = None
+
+    def __init__(self, program: Program, mask: tuple[bool, ...], state: Sequence[Tensor]) -> None:
+        border = program.border
+        self.program, self.state, self.threads = program, state, 0
+        self.count, self.axes = border.count, [None] * border.count
+        self.backward: Executable | None = None
+        self.graph, gradients = restricted(program.graph, border, mask)
+        self.holders = [state[what] if kind == "tensor" else None for kind, what in border.captured]
+        if not mask:
+            self.forward = Executable(self.graph, self.holders)
+        else:
+            self.differentiate(border, mask, gradients)
+        for made in (self.forward, self.backward):
+            if made is not None:
+                self.threads = self.threads or made.program.threads
+
+    def differentiate(self, border: Border, mask: tuple[bool, ...], gradients: int) -> None:
+        """Cuts the graph in two."""
+        chosen = [i for i, wanted in enumerate(mask) if wanted]
+        self.roots, self.unused = border.roots, [False] * len(chosen)
+        self.wanted = [self.index(border.wanted[i]) for i in chosen]
+        graph = pipeline.run(self.graph)
+        tangents, end = graph.inputs[border.tensors :], self.count + gradients
+        ahead = (*graph.outputs[: self.count], *graph.outputs[end:])
+        parts = split(graph, ahead, tangents, graph.outputs[self.count : end])
+        places = {node: i for i, node in enumerate(graph.inputs)}
+        self.kept = [places.get(node) for node in parts.saved]
+        used = set(ir.walk(parts.backward.roots))
+        pairs = zip(graph.captured, border.captured, strict=True)
+        held = [what for node, (kind, what) in pairs if kind == "tensor" and node in used]
+        self.needed = [self.index(("tensor", number)) for number in held]
+        self.needed += [place for place in self.kept if place is not None]
+        self.forward = Executable(parts.forward)
+        self.backward = Executable(parts.backward)
+
+    def index(self, place: Place) -> int:
+        """Where a tensor is among those of a call."""
+        kind, number = place
+        return number if kind == "input" else self.program.border.tensors + number
+
+    def find(self, place: int, tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[place]
+
+    def wrapped(self, arrays: Sequence[np.ndarray]) -> list[Tensor]:
+        return [wrap(a) for a in arrays]
+
+    def node_of(self, place: int) -> ir.Node:
+        """The leaf of the graph that is a tensor of a call."""
+        border = self.program.border
+        if place < border.tensors:
+            return self.graph.inputs[place]
+        number = ("tensor", place - border.tensors)
+        return self.graph.captured[border.captured.index(number)]
+
+    def serves(self, state: Sequence[Tensor]) -> bool:
+        """Whether tensors, and the number of threads, are those that the code was made for."""
+        if self.threads and self.threads != get_num_threads():
+            return False
+        if state is self.state:
+            return True
+        self.state = state
+        pairs = zip(self.holders, self.program.border.captured, strict=True)
+        return all([t is None or is_(t, state[what]) for t, (_, what) in pairs])
+
+
+def restricted(graph: Graph, border: Border, mask: tuple[bool, ...]) -> tuple[Graph, int]:
+    """The graph with only those gradients that ``mask`` chooses, and how many they are."""
+    begin, end = border.count, border.count + len(border.wanted)
+    pairs = zip(graph.outputs[begin:end], mask or [False] * len(border.wanted), strict=True)
+    kept = [node for node, wanted in pairs if wanted]
+    inputs = graph.inputs if mask else graph.inputs[: border.tensors]
+    outputs = (*graph.outputs[:begin], *kept, *graph.outputs[end:])
+    return Graph(inputs, graph.captured, outputs, graph.writes, graph.names), len(kept)
+
+
+def kind_of(value: Any) -> str:
+    """What an argument is, for an error."""
+    if isinstance(value, Tensor):
+        return f"a tensor {ir.type_of(value._array)}"
+    return repr(value) if isinstance(value, (int, float, str, type(None))) else str(type(value))

@@ -15,11 +15,11 @@ from rushlight.onnx.exporters import EXPORTERS
 from rushlight.onnx.loading import required
 from rushlight.onnx.options import OnnxExporterError, OperatorExportTypes, TrainingMode
 from rushlight.onnx.saving import ONNXProgram
+from rushlight.onnx.sizes import axes_by_argument, axes_by_name
 from rushlight.onnx.tracing import Traced, named_tensors, trace
 from rushlight.onnx.verifying import verify as verify_program
 from rushlight.onnx.writer import Writer
 from rushlight.ops.base import registry
-from rushlight.tensor import Tensor
 
 OPSET, OLDEST = 18, 13
 
@@ -97,18 +97,24 @@ def export(
     if not callable(model):
         raise TypeError(f"onnx.export(): expected a module or a function, got {model!r}")
     args, given = arguments(args, kwargs)
-    named = input_tensors(model, args, given)
+    parameters = by_parameters(model, args, given)
+    named = [pair for name, value in parameters for pair in named_tensors(value, name, inner=True)]
     inputs = chosen_names("input_names", input_names, [name for name, _ in named])
+    tensors = list(zip(inputs, [t for _, t in named], strict=True))
+    if dynamic_shapes is not None:
+        axes = axes_by_argument(dynamic_shapes, parameters, inputs)
+    else:
+        axes = axes_by_name(dynamic_axes or {}, tensors, (*inputs, *(output_names or ())))
     with in_mode(model, training):
-        traced = trace(model, args, given, whole_ops(opset))
+        traced = trace(model, args, given, whole_ops(opset), axes)
         outputs = chosen_names("output_names", output_names, traced.outputs)
         check_writes(traced, training)
         writer = written(traced, inputs, outputs, opset, do_constant_folding)
-        program = ONNXProgram(writer, type(model).__name__, {})
+        program = ONNXProgram(writer, type(model).__name__, traced.symbols)
         if verbose:
             print(program)
         if verify:
-            verify_program(program, model, args, given)
+            verify_program(program, model, args, given, axes)
     if f is not None:
         program.save(
             f, include_initializers=export_params, external_data=external_data,
@@ -150,19 +156,18 @@ def arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, dict[st
     return rebuild([t.detach() for t in tensors])
 
 
-def input_tensors(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The tensors among the arguments, by the names of parameters."""
+def by_parameters(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[tuple[str, Any]]:
+    """The arguments, by the names of parameters."""
     function = model.forward if isinstance(model, Module) else model
     parameters = list(inspect.signature(function).parameters.values())
-    named: list[tuple[str, Tensor]] = []
+    named = []
     for number, value in enumerate(args):
         p = parameters[min(number, len(parameters) - 1)]
         rest = p.kind is inspect.Parameter.VAR_POSITIONAL
-        name = f"{p.name}_{number - parameters.index(p)}" if rest else p.name
-        named += named_tensors(value, name, inner=True)
-    for name, value in kwargs.items():
-        named += named_tensors(value, name, inner=True)
-    return named
+        named.append((f"{p.name}_{number - parameters.index(p)}" if rest else p.name, value))
+    return [*named, *kwargs.items()]
 
 
 def chosen_names(what: str, chosen: Sequence[str] | None, usual: Sequence[str]) -> list[str]:
@@ -220,14 +225,24 @@ def written(
     traced: Traced, inputs: Sequence[str], outputs: Sequence[str], opset: int, fold: bool
 ) -> Writer:
     """The nodes of the file."""
-    w = Writer(opset, fold)
+    graph = traced.graph
+    places: dict[str, tuple[str, int]] = {}
+    for node, name in zip(graph.inputs, inputs, strict=True):
+        for axis, size in enumerate(node.type.shape):
+            if not isinstance(size, int):
+                places.setdefault(str(size), (name, axis))
+    w = Writer(opset, fold, places)
     w.taken.update(inputs, outputs)
-    for node, name in zip(traced.graph.inputs, inputs, strict=True):
+    for node, name in zip(graph.inputs, inputs, strict=True):
         w.values[node] = name
         w.root.inputs.append((name, node.type))
-    w.arrays.update(traced.captured)
     w.titles.update(traced.names)
-    names = w.write(traced.graph)
-    kinds = [node.type for node in traced.graph.outputs]
+    for node, array in traced.captured.items():
+        if node in traced.numbers:
+            w.values[node] = w.measures.number(traced.numbers[node])
+        else:
+            w.arrays[node] = array
+    names = w.write(graph)
+    kinds = [node.type for node in graph.outputs]
     w.close(list(zip(names, outputs, kinds, strict=True)))
     return w

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
@@ -13,6 +14,7 @@ from rushlight.onnx.loading import required
 from rushlight.onnx.writer import Body, Entry, Writer
 from rushlight.version import __version__
 
+LETTERS = re.compile(r"[A-Z]")  # symbols in the text of a size
 LARGE = 1024  # bytes from which on a tensor goes to a file of its own
 ALIGNED = 4096  # where tensors begin there, so that they can be mapped
 
@@ -20,7 +22,7 @@ ALIGNED = 4096  # where tensors begin there, so that they can be mapped
 class Messages:
     """Makes messages; ``sizes`` are the names of sizes that change."""
 
-    def __init__(self, sizes: Mapping[Any, str]) -> None:
+    def __init__(self, sizes: Mapping[str, str]) -> None:
         self.onnx, self.sizes = required(), sizes
 
     def model(self, w: Writer, name: str, pack: Callable[[Any, np.ndarray], None] | None) -> Any:
@@ -60,8 +62,11 @@ class Messages:
             if isinstance(size, int):
                 dim.dim_value = size
             else:
-                dim.dim_param = self.sizes.get(size, str(size))
+                dim.dim_param = LETTERS.sub(self.label, str(size))
         return info
+
+    def label(self, letter: re.Match[str]) -> str:
+        return self.sizes.get(letter[0], letter[0])
 
     def node(self, entry: Entry) -> Any:
         node = self.onnx.NodeProto(op_type=entry.kind, doc_string=entry.source)

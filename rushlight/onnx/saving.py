@@ -26,7 +26,7 @@ class ONNXProgram:
     tensor([2., 2., 2.])
     """
 
-    def __init__(self, writer: Writer, name: str, sizes: Mapping[Any, str]) -> None:
+    def __init__(self, writer: Writer, name: str, sizes: Mapping[str, str]) -> None:
         self.writer, self.name, self.sizes = writer, name, sizes
 
     @property

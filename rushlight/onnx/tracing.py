@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.autograd.modes import local, no_grad
+from rushlight.dims import Settled
 from rushlight.graph.arguments import fields_of, flatten, is_record
 from rushlight.graph.ir import Graph, Node
 from rushlight.nn.module import Module
 from rushlight.onnx.options import OnnxExporterError, state
+from rushlight.onnx.sizes import Axes, depends_on_sizes, first_sizes
 from rushlight.ops.base import Op
+from rushlight.runtime.shapes import Shapes
 from rushlight.runtime.specialization import specialize, tracing
 from rushlight.tensor import Tensor
 
@@ -24,6 +27,8 @@ class Traced(NamedTuple):
     captured: dict[Node, np.ndarray]
     names: dict[Node, str]  # of captured values: those of parameters and buffers
     outputs: list[str]  # the names that the structure of the result suggests
+    numbers: dict[Node, Any]  # captured values that are computed from sizes, by their formulas
+    symbols: dict[str, str]  # names of sizes that change, by their symbols
 
 
 class Call:
@@ -41,17 +46,32 @@ class Call:
 
 
 def trace(
-    model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], whole: Collection[Op]
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    whole: Collection[Op],
+    axes: Axes,
 ) -> Traced:
     """The graph of ``model(*args, **kwargs)`` without gradients; ops of ``whole`` are kept as such.
 
-    Nothing is changed: neither the model nor its buffers.
+    Sizes that ``axes`` names are symbols in it. Nothing is changed: neither the model nor its
+    buffers.
     """
-    call = Call(model, whole)
+    call, arguments = Call(model, whole), flatten(args, kwargs, set())
+    first, labels = first_sizes(axes, arguments.tensors)
+    shapes = Shapes([first, [tuple(t.shape) for t in arguments.tensors]]) if labels else None
+    symbols = {} if shapes is None else {s: labels[-1 - past[0]] for s, past in shapes.past.items()}
     state.exporting = True
     try:
         with no_grad(), tracing:
-            made = specialize(call, flatten(args, kwargs, set()), set(), only_graph=True)
+            made = specialize(call, arguments, set(), only_graph=True, shapes=shapes)
+    except Settled as error:
+        fixed = [symbols[symbol.name] for symbol in error.symbols]
+        raise OnnxExporterError(
+            f"the size {' and '.join(sorted(fixed))} cannot change: the model uses it as a number "
+            "of Python's (in range(), as a key, in a function of C). Leave it out of dynamic_axes, "
+            "or write loops as rl.scan or rl.fori_loop"
+        ) from None
     finally:
         state.exporting = False
     captures = made.trace.captures
@@ -63,7 +83,9 @@ def trace(
     arrays = {c.node: np.asarray(made.trace.values[c.node]) for c in captures}
     known = tensor_names(model)
     names = {c.node: known.get(id(c.tensor)) or made.graph.names[c.node] for c in captures}
-    return Traced(made.graph, arrays, names, call.outputs)
+    hosts = made.trace.numbers.symbols.values()
+    numbers = {s.node: h.formula for h, s in hosts if depends_on_sizes(h.formula)}
+    return Traced(made.graph, arrays, names, call.outputs, numbers, symbols)
 
 
 def tensor_names(model: Any) -> dict[int, str]:

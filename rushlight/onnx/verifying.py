@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import no_grad
+from rushlight.graph.results import leaves
+from rushlight.interop import from_numpy
+from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.options import OnnxExporterError
 from rushlight.onnx.saving import ONNXProgram
+from rushlight.onnx.sizes import Axes
 from rushlight.onnx.tracing import named_tensors
+from rushlight.tensor import Tensor
 
 TOLERANCES = {dtypes.float64: 1e-9, dtypes.float16: 2e-2, dtypes.bfloat16: 1e-1}
 USUAL = 1e-3
 
 
-def verify(
-    program: ONNXProgram, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
-    """An error unless the program and the model have the same results."""
+def verify(program: ONNXProgram, model: Any, args: Any, kwargs: dict[str, Any], axes: Axes) -> None:
+    """An error unless the program and the model have the same results, on other sizes too."""
     with no_grad():
-        expected = named_tensors(model(*args, **kwargs), "output")
-        found = named_tensors(program(*[t for _, t in named_tensors((args, kwargs), "")]), "")
+        check(program, args, kwargs, model(*args, **kwargs))
+        tensors, rebuild = leaves((args, kwargs), ())
+        for change in (1, -1) if any(axes) else ():
+            others = [resized(t, own, change) for t, own in zip(tensors, axes, strict=True)]
+            args, kwargs = rebuild(others)
+            try:
+                expected = model(*args, **kwargs)
+            except Exception:
+                continue  # the model does not take these sizes
+            check(program, args, kwargs, expected)
+
+
+def resized(t: Tensor, axes: dict[int, str], change: int) -> Tensor:
+    """A tensor with some more or fewer elements in some dimensions, made of those that it has."""
+    shape = [max(n + change, 1) if d in axes else n for d, n in enumerate(t.shape)]
+    return from_numpy(np.resize(t._array, shape)) if t._array.size else t
+
+
+def check(program: ONNXProgram, args: Any, kwargs: Any, result: Any) -> None:
+    expected = named_tensors(result, "output")
+    given = [t for _, t in named_tensors((args, kwargs), "")]
+    shapes = ", ".join([str(list(t.shape)) for t in given])
+    try:
+        found = named_tensors(program(*given), "")
+    except OnnxError as error:
+        raise OnnxExporterError(f"the exported model fails for inputs {shapes}: {error}") from error
     for (_, a), (_, b), (name, _) in zip(expected, found, program.writer.root.outputs, strict=True):
         if a.shape != b.shape or a.dtype is not b.dtype:
             raise OnnxExporterError(
-                f"the exported model gives {name!r} as {b.dtype} {list(b.shape)}, the model as "
-                f"{a.dtype} {list(a.shape)}"
+                f"for inputs {shapes}, the exported model gives {name!r} as {b.dtype} "
+                f"{list(b.shape)}, the model as {a.dtype} {list(a.shape)}"
             )
         compare(name, a._array, b._array, TOLERANCES.get(a.dtype, USUAL))
 

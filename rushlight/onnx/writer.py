@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import symbols_of
 from rushlight.graph.ir import CAPTURED, CONSTANT, INPUT, ITEM, Graph, Node, TensorType, compute
 from rushlight.onnx.elements import NUMBERS
 from rushlight.onnx.options import OnnxExporterError
+from rushlight.onnx.sizes import Measures
 
 SMALL = 1 << 12  # bytes of a result that may be larger than what it is computed from
 
@@ -77,8 +79,11 @@ class Body:
 class Writer:
     """Writes nodes, each once, after those that they depend on."""
 
-    def __init__(self, opset: int, fold: bool = True) -> None:
+    def __init__(
+        self, opset: int, fold: bool = True, places: Mapping[str, tuple[str, int]] | None = None
+    ) -> None:
         self.opset, self.fold = opset, fold
+        self.measures = Measures(self, places or {})
         self.root = self.body = Body()
         self.initializers: dict[str, np.ndarray] = {}
         self.by_content: dict[Any, str] = {}
@@ -131,20 +136,16 @@ class Writer:
         """Sizes, positions or axes: a vector of integers, or a ``scalar``."""
         if all([isinstance(n, int) for n in numbers]):
             return self.constant(np.array(numbers[0] if scalar else numbers, np.int64))
-        raise self.refusal("its sizes must be numbers")
+        return self.measures.size(numbers[0]) if scalar else self.measures.vector(numbers)
 
     def need_numbers(self, sizes: Sequence[Any]) -> None:
         """An error if some of these sizes change."""
         if not all([isinstance(n, int) for n in sizes]):
             raise self.refusal("its sizes must be numbers: leave them out of dynamic_axes")
 
-    def times(self, sizes: Sequence[Any]) -> Any:
-        """The product of sizes."""
-        return prod(sizes)
-
     def product(self, sizes: Sequence[Any]) -> str:
         """The product of sizes, as a value."""
-        return self.ints(self.times(sizes), scalar=True)
+        return self.ints(prod(sizes), scalar=True)
 
     def rows(self, length: Any) -> str:
         """The numbers 0, 1, … below a length."""
@@ -240,10 +241,11 @@ class Writer:
             return False
         if node.op is ITEM:
             return True
-        if not self.fold or "generator" in node.attrs or not is_settled(node):
-            return False
         kinds = node.type if isinstance(node.type, tuple) else (node.type,)
-        given = sum([n.type.nbytes for n in node.inputs if n is not None and n in self.arrays])
+        moving = symbols_of([*[kind.shape for kind in kinds], *node.attrs.values()])
+        if not self.fold or moving:
+            return False
+        given = sum([n.type.nbytes for n in node.inputs if n is not None])
         return sum([kind.nbytes for kind in kinds]) <= max(given, SMALL)
 
     @contextmanager
@@ -287,9 +289,3 @@ def rename(body: Body, names: Mapping[str, str]) -> None:
 def digest(array: np.ndarray) -> bytes:
     content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return hashlib.sha256(content.data).digest()
-
-
-def is_settled(node: Node) -> bool:
-    """Whether all sizes of a node are numbers."""
-    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
-    return all([isinstance(n, int) for kind in kinds for n in kind.shape])

@@ -1,6 +1,7 @@
 """One function for each op that ONNX has a counterpart of, by families."""
 
 from rushlight.onnx.exporters import (
+    attention,
     contraction,
     control,
     creation,

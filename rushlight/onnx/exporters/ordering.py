@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from rushlight import dtypes
@@ -42,7 +43,7 @@ def kth(w: Writer, node: Node, x: str) -> tuple[str, ...]:
 @exports("median_all")
 def median(w: Writer, node: Node, x: str) -> str:
     row = w("Reshape", x, w.ints(-1))
-    rank = (w.times(operand(node).type.shape) - 1) // 2
+    rank = (prod(operand(node).type.shape) - 1) // 2
     smallest, _ = w("TopK", row, w.ints(rank + 1), outputs=2, axis=0, largest=0, sorted=1)
     return w("Gather", smallest, w.ints(-1, scalar=True), axis=0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from rushlight import dtypes
@@ -116,7 +117,7 @@ def put(w: Writer, node: Node, x: str, source: str, index: str) -> str:
 def plane_put(w: Writer, node: Node, y: str, index: str) -> str:
     """Values at their places in planes of zeros."""
     lead = node.type.shape[: len(node.type.shape) - len(node.attrs["plane"])]
-    whole: Any = [*lead, w.times(node.attrs["plane"])]
+    whole: Any = [*lead, prod(node.attrs["plane"])]
     zeros = w("Reshape", w.filled(0, node.type), w.ints(*whole))
     places, values = [w("Reshape", t, w.ints(*lead, -1)) for t in (index, y)]
     options = how(w, "none" if node.attrs["once"] else "add")

@@ -43,7 +43,8 @@ def dear(part: Part) -> list[Node]:
             kept[node] = frozenset([node]) if node.op is INPUT else frozenset()
         elif node not in late:
             below = frozenset().union(*[kept[n] for n in node.inputs])
-            kept[node] = below if is_cheap(node) and saves(below, node) else frozenset([node])
+            again = (is_cheap(node) and saves(below, node)) or is_invariant(node, below, part)
+            kept[node] = below if again else frozenset([node])
     found = frozenset().union(*[kept[n] for n in needed])
     return [node for node in order if node in found and node.op is not INPUT]
 
@@ -51,7 +52,13 @@ def dear(part: Part) -> list[Node]:
 def saves(below: frozenset[Node], node: Node) -> bool:
     """Whether to keep rather what a value is made of: that is there, or takes less memory."""
     made = [n for n in below if n.op is not INPUT]
-    return not made or sum([nbytes(n) for n in below]) < nbytes(node)
+    more = sum([nbytes(n) for n in below]) - nbytes(node)
+    return not made or more < 0 or (more == 0 and isinstance(node.op, View))
+
+
+def is_invariant(node: Node, below: frozenset[Node], part: Part) -> bool:
+    """Whether a value is the same at each step of a loop, which makes it once."""
+    return bool(part.inputs) and not below and not is_random(node)
 
 
 def nbytes(node: Node) -> int:

@@ -19,6 +19,7 @@ from rushlight.passes.dead import drop_dead
 from rushlight.passes.early import early_first, still_leaves, still_nodes
 from rushlight.passes.fold_norms import fold_norms
 from rushlight.passes.order import Plan, plan
+from rushlight.passes.rows import spread_rows
 from rushlight.passes.simplify import simplify
 
 
@@ -40,9 +41,15 @@ PASSES = (
         "expanded; views are view, permute, expand and slices, none undone by the next",
     ),
     Pass(
+        "rows",
+        spread_rows,
+        why="after simplification: of products, sums and views there is one form",
+        holds="no loop over rows multiplies rows by what stays the same, or only adds products up",
+    ),
+    Pass(
         "dead",
         drop_dead,
-        why="rules may have found that a tensor keeps its value",
+        why="rules may find that a tensor keeps its value, and loops then make more than is needed",
         holds="every write changes something",
     ),
     Pass(
@@ -71,7 +78,7 @@ def run(graph: Graph, timings: dict[str, float] | None = None) -> Graph:
     graph(%0: f32[2]):
       return %0
     >>> list(seconds)
-    ['simplify', 'dead', 'blocks', 'borders']
+    ['simplify', 'rows', 'dead', 'blocks', 'borders']
     """
     check_dump()
     for step in PASSES:

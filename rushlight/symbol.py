@@ -29,6 +29,18 @@ class TraceError(RuntimeError):
             trace.refusal = self
 
 
+class Undecided(TraceError):
+    """Python asks for a value that only the graph will know: perhaps a branch depends on it."""
+
+    optional = False  # whether there is a graph for the value of this call
+
+
+class Branching(Undecided):
+    """A number that changes from call to call decides which way the function goes."""
+
+    optional = True
+
+
 def refuse_in_trace(what: str) -> None:
     """An error inside a trace: ``what`` changes Python objects, which no later call would do."""
     if local.state.trace is not None:
@@ -183,7 +195,7 @@ class Symbol:
                 f"like while it was traced is used at {user_line()}. It never had values: return "
                 "it from the function instead."
             )
-        raise TraceError(
+        raise Undecided(
             f"the values of a traced tensor ({kind}) are needed in Python at {user_line()}. They "
             "are not known yet while the graph is made: compute with tensors (rl.where, rl.cond), "
             "or read the value outside the compiled function."

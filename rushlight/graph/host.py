@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from rushlight.errors import user_line
 from rushlight.graph.ir import CAPTURED, Node, type_of
+from rushlight.graph.reads import is_users_file
 from rushlight.symbol import Symbol
 from rushlight.tensor import Tensor
 
@@ -54,6 +56,7 @@ class Host:
 
     def __bool__(self) -> bool:
         self.numbers.asked.append(self)
+        self.numbers.note_branch()
         return self.numbers.decide(lambda: bool(self.read()))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -89,12 +92,19 @@ class Numbers:
         self.symbols: dict[int, tuple[Host, Symbol]] = {}
         self.settled: str | None = None  # the line where a value was needed first
         self.asked: list[Any] = []  # the numbers on whose values the graph depends
+        self.branch: str | None = None  # the line of the user's that compares one
 
     def decide(self, question: Callable[[], Any]) -> Any:
         """The answer, on which the graph depends from now on."""
         answer = question()
         self.trace.decide(question, answer)
         return answer
+
+    def note_branch(self) -> None:
+        """Notes that code of the user's may go one way or the other, by what a number is."""
+        code = sys._getframe(2).f_code
+        if self.branch is None and is_users_file(code.co_filename):
+            self.branch = user_line()
 
     def settle(self, read: Callable[[], float]) -> Any:
         """The value of a number, on which the graph depends from now on."""
@@ -152,6 +162,7 @@ def relation(operation: Callable[..., Any]) -> Callable[[Host, Any], Any]:
     def method(self: Host, other: Any) -> Any:
         if type(other) in PLAIN:
             self.numbers.asked += (self, other)
+            self.numbers.note_branch()
             return self.numbers.decide(lambda: operation(self.read(), value(other)))
         if isinstance(other, (Number, np.generic, np.ndarray)):
             return operation(float(self), other)

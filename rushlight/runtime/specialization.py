@@ -30,6 +30,7 @@ from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import INPUT, Graph
 from rushlight.graph.reads import line_of_change, line_of_use, names_of
 from rushlight.graph.results import leaves
+from rushlight.graph.script import scripted
 from rushlight.graph.trace import Trace, hooks_among
 from rushlight.graph.watches import MISSING, Change, Items, Watch
 from rushlight.graph.world import World
@@ -44,7 +45,7 @@ from rushlight.runtime.general import General
 from rushlight.runtime.overlap import Memory
 from rushlight.runtime.shapes import Shapes
 from rushlight.settings import get_num_threads
-from rushlight.symbol import Symbol, TraceError, chain, root
+from rushlight.symbol import Branching, Symbol, TraceError, Undecided, chain, root
 from rushlight.tensor import VIEW, Tensor, wrap
 
 ndarray = np.ndarray
@@ -66,19 +67,50 @@ def specialize(
 ) -> Any:
     """Traces ``function`` for these arguments; with ``only_graph``, the trace is the result.
 
-    What fails with numbers that change is tried with those of this call: it may want true floats.
-    With ``shapes``, in which sizes that change are symbols, the program is one for all sizes.
+    Where a value of a tensor, or a number that changes, decides what Python does, the function is
+    converted and traced again. With ``shapes``, in which sizes that change are symbols, the program
+    is one for all sizes.
     """
+    make = functools.partial(fitting, function, arguments, lifted, only_graph, shapes)
+    try:
+        return make()
+    except Undecided as error:
+        other = scripted(function)
+        if other is None and not error.optional:
+            raise
+        optional = error.optional
+    if other is not None:
+        try:
+            return make(other)
+        except TraceError:
+            if not optional:
+                raise
+    return make(function)
+
+
+def fitting(
+    function: Callable[..., Any],
+    arguments: Arguments,
+    lifted: set[int],
+    only_graph: bool,
+    shapes: Shapes | None,
+    follow: Callable[..., Any] | None = None,
+) -> Any:
+    """:func:`specialize`, by calling ``follow`` in the place of the function.
+
+    What fails with numbers that change is tried with those of this call: it may want true floats.
+    """
+    make = functools.partial(attempt, function, arguments, lifted, only_graph, follow=follow)
     if shapes is not None:
-        return attempt(function, arguments, lifted, only_graph, shapes=shapes)
+        return make(shapes=shapes)
     if arguments.lifted:
         try:
-            return attempt(function, arguments, lifted, only_graph)
+            return make()
         except TraceError:
             raise
         except Exception:
             pass
-    return attempt(function, arguments, lifted, only_graph, fixed=True)
+    return make(fixed=True)
 
 
 def attempt(
@@ -88,8 +120,9 @@ def attempt(
     only_graph: bool,
     fixed: bool = False,
     shapes: Shapes | None = None,
+    follow: Callable[..., Any] | None = None,
 ) -> Any:
-    """:func:`specialize`, with changing numbers or (``fixed``) with those of this call."""
+    """:func:`fitting`, with changing numbers or (``fixed``) with those of this call."""
     arena = Arena if only_graph else Ahead(function).arena
     guards = Guards(function, arguments.objects)
     trace = Trace(None if shapes is None else shapes.sizes)
@@ -99,7 +132,9 @@ def attempt(
     traced, draws = Traced(trace, arguments), Draws()
     try:
         with World() if guards.asks_world else contextlib.nullcontext() as world:
-            trace.call(traced.follow, function, cell, lifted, guards, fixed, shapes)
+            trace.call(traced.follow, follow or function, cell, lifted, guards, fixed, shapes)
+        if follow is None and trace.numbers.branch is not None and not fixed:
+            raise Branching(f"a number that changes decides at {trace.numbers.branch}")
         for change in traced.changed_arguments():
             raise changed_state(change, guards)
         if world is not None and world.seen is not None:

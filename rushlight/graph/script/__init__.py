@@ -1,6 +1,5 @@
 """Python's own control flow in graphs: functions are converted so that tensors can decide."""
 
-from rushlight.graph.script.calls import convert
-from rushlight.graph.script.flow import notes
+from rushlight.graph.script.calls import convert, scripted
 
-__all__ = ["convert", "notes"]
+__all__ = ["convert", "scripted"]

@@ -11,7 +11,9 @@ import ast
 import functools
 import linecache
 import math
+import re
 import sys
+import traceback
 from collections.abc import Callable
 from types import (
     BuiltinFunctionType,
@@ -25,6 +27,7 @@ from types import (
 from typing import Any
 
 from rushlight.autograd.modes import local
+from rushlight.errors import PACKAGE
 from rushlight.graph.host import Host
 from rushlight.graph.reads import Whose, whose_file
 from rushlight.graph.scalars import DTYPES, Scalar, number_of, tensor_of_number
@@ -33,8 +36,11 @@ from rushlight.graph.script.syntax import HELPERS, Unconvertible, converted
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
-OURS = ("Module.__call__", "call_with_hooks", "Sequential.forward", "Compiled.__call__")
-"""Functions of this package that call the user's modules."""
+OURS = (
+    "Module.__call__", "call_with_hooks", "Sequential.forward", "Compiled.__call__",
+    "Recorder.__call__", "Call.__call__",
+)  # fmt: skip
+"""Functions of this package that call the user's functions and modules."""
 DEPTH = 16  # branches inside each other in which a function calls itself
 
 
@@ -70,6 +76,37 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(method, FunctionType) and is_convertible(method):
                 return MethodType(convert(method), function)
             return function
+
+
+def scripted(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """``function`` converted, for a trace from its beginning on; None if it cannot be."""
+    made = convert(function)
+    if made is function:
+        return None
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        flow.notes.clear()
+        try:
+            return made(*args, **kwargs)
+        except NameError as error:
+            (name,) = re.findall(r"variable '(\w+)'", str(error)) or ("",)
+            if name not in flow.notes:
+                raise
+            raise TraceError(
+                f"{name!r} is used at {line_of(error)}, but has no value on one way through the "
+                f"{flow.notes[name]}, which depends on tensors: give it one before"
+            ) from error
+
+    return call
+
+
+def line_of(error: BaseException) -> str:
+    """``file:line`` of the user's where an exception was raised."""
+    found = "an unknown line"
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            found = f"{frame.f_code.co_filename}:{line}"
+    return found
 
 
 def is_convertible(function: FunctionType) -> bool:

@@ -17,12 +17,19 @@ from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 KEYWORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if
-    inline int long register restrict return short signed sizeof static struct switch typedef union
-    unsigned void volatile while _Bool _Complex _Imaginary asm bool true false class new delete this
-    template typename namespace private public protected operator errno stdin stdout stderr unix
-    linux NULL EOF NAN INFINITY I self memory AT ROW fault checked memcpy""".split()
+    (
+        *("auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else"),
+        *("enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register"),
+        *("restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch"),
+        *("typedef", "union", "unsigned", "void", "volatile", "while", "asm", "bool", "true"),
+        *("false", "class", "new", "delete", "this", "template", "typename", "namespace"),
+        *("private", "public", "protected", "operator", "errno", "stdin", "stdout", "stderr"),
+        *("unix", "linux", "NULL", "EOF", "NAN", "INFINITY", "I"),
+        *("self", "memory", "AT", "ROW", "fault", "checked", "memcpy", "free", "realloc"),
+    )
 )
+"""Names that mean something in C, in C++ or in a program."""
+
 OWN = re.compile(r"(kernel|product|tile|constant|weight)_\d+|t\d+|[a-z]+_[a-z]+\d+.*|_.*")
 
 

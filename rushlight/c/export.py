@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rushlight.c.border import KEYWORDS, border, identifier
-from rushlight.c.formulas import plain
+from rushlight.c.formulas import contiguous, plain
 from rushlight.c.program import Program
 from rushlight.compile import Compiled, CompiledModule
 from rushlight.io.atomic import replacing
@@ -57,7 +57,7 @@ def export_c(
     inner, compiled = unwrapped(function)
     name = checked_name(name if name is not None else default_name(inner))
     found = border(inner, compiled.traced(*args, **kwargs))
-    graph = pipeline.run(plain(found.graph))
+    graph = contiguous(pipeline.run(plain(found.graph)))
     values = dict(zip(graph.captured, [found.values[n] for n in found.graph.captured], strict=True))
     program = Program(name, graph, plan(graph), found.inputs, values, weights == "array")
     folder = Path(dir)

@@ -10,8 +10,8 @@ import numpy as np
 
 from rushlight.c.comments import harmless, origin
 from rushlight.c.kernels import function
-from rushlight.c.scalars import STORED, literal
-from rushlight.c.snippets import Snippets
+from rushlight.c.scalars import literal
+from rushlight.c.snippets import STORED, Snippets
 from rushlight.codegen.alike import Alike
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.pull import Buffer

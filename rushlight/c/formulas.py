@@ -13,14 +13,18 @@ from rushlight.autograd.modes import local
 from rushlight.c.file import Unsupported
 from rushlight.control import scan
 from rushlight.graph.attributes import nested
-from rushlight.graph.ir import ITEM, Graph, Node, copy, rebuild, walk
+from rushlight.graph.ir import ITEM, Graph, Node, TensorType, copy, item, rebuild, walk
 from rushlight.graph.trace import Trace
 from rushlight.kernels.cells import Blocks
 from rushlight.ops.attention_blocks import Blocked
-from rushlight.ops.base import ops
+from rushlight.ops.base import Op, ops, registry
 from rushlight.ops.fused import Fused
 from rushlight.ops.recurrent_scans import Scan
+from rushlight.ops.views import View
+from rushlight.passes.clusters import is_library
 from rushlight.tensor import Tensor, wrap
+
+CLONE, PERMUTE = registry["clone"], registry["permute"]
 
 
 def plain(graph: Graph) -> Graph:
@@ -35,6 +39,10 @@ def plain(graph: Graph) -> Graph:
         if any(True for _ in nested(attrs)):
             attrs = {name: inside(value) for name, value in attrs.items()}
             return dataclasses.replace(node, attrs=attrs)
+        order = attrs.get("order")
+        if "generator" in attrs and order is not None and list(order) != sorted(order):
+            parts[node] = in_order(node)
+            return node
         formula = formula_of(node)
         if formula is None:
             return node
@@ -43,6 +51,39 @@ def plain(graph: Graph) -> Graph:
             return made[0]
         parts[node] = made
         return node  # which nobody uses any more
+
+    return rebuild(graph, change)
+
+
+def in_order(node: Node) -> Sequence[Node]:
+    """A draw that fills memory in another order, as one in order that is permuted afterwards."""
+    order = [int(d) for d in node.attrs["order"]]
+    back = tuple([order.index(d) for d in range(len(order))])
+    first, state = node.type
+    kind = TensorType(tuple([first.shape[d] for d in order]), first.dtype)
+    operands = [
+        n
+        if n is None or n.type.shape != first.shape
+        else Node(PERMUTE, (n,), {"dims": tuple(order)}, dataclasses.replace(kind, dtype=n.type.dtype))
+        for n in node.inputs
+    ]
+    attrs = {**node.attrs, "order": tuple(sorted(order))}
+    draw = Node(node.op, tuple(operands), attrs, (kind, state), node.source)
+    return [Node(PERMUTE, (item(draw, 0),), {"dims": back}, first, node.source), item(draw, 1)]
+
+
+def contiguous(graph: Graph) -> Graph:
+    """The graph in which calls read no views, but copies of them; products know about strides."""
+
+    def own(node: Node | None) -> Node | None:
+        if node is None or not isinstance(node.op, View):
+            return node
+        return Node(CLONE, (node,), {"order": None}, node.type, node.source)
+
+    def change(node: Node, inputs: tuple[Node | None, ...]) -> Node:
+        if isinstance(node.op, Op) and is_library(node) and node.op.subscripts is None:
+            return copy(node, tuple(map(own, inputs)))
+        return copy(node, inputs)
 
     return rebuild(graph, change)
 
@@ -76,21 +117,18 @@ def inlined(formula: Callable[..., Any], node: Node) -> Sequence[Node]:
     recording, local.state.grad = local.state.grad, False
     try:
         found = trace.call(lambda: run(formula, trace, tensors))
-        graph = trace.finish([f for f in found if f is not None])
+        graph = trace.finish(found)
     finally:
         trace.restore()
         local.state.grad = recording
     if graph.captured:
         raise Unsupported(f"export_c: {node.op.full_name} reads tensors of outside")
-    given = [n for n in node.inputs if n is not None]
-    new: dict[Node | None, Node | None] = {None: None, **dict(zip(graph.inputs, given, strict=True))}
+    new: dict[Any, Any] = {None: None}
+    new.update(zip(graph.inputs, [n for n in node.inputs if n is not None], strict=True))
     for part in walk(graph.roots, graph.inputs):
         renewed = copy(part, tuple([new[n] for n in part.inputs]))
         new[part] = dataclasses.replace(renewed, source=node.source)
-    results = [new[n] for n in graph.outputs]
-    kinds = node.type if isinstance(node.type, tuple) else (node.type,)
-    made = iter(results)
-    return [next(made) if f is not None else None for f in (*found, *[None] * (len(kinds) - len(found)))]  # type: ignore[misc]
+    return [new[n] for n in graph.outputs]
 
 
 def run(formula: Callable[..., Any], trace: Trace, tensors: Sequence[Any]) -> tuple[Any, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rushlight.c.scalars import COMPUTED, STORED, literal, stored
-from rushlight.c.snippets import Snippets, bare
+from rushlight.c.scalars import COMPUTED, literal, stored
+from rushlight.c.snippets import STORED, Snippets, bare
 from rushlight.c.writer import Writer
 from rushlight.codegen.kernel import Kernel, Stage, Store, values_of
 from rushlight.codegen.pull import Buffer, identity
@@ -148,4 +148,3 @@ class KernelWriter(Writer):
     def compute_load(self, buffer: Buffer, index: str) -> str:
         place = self.b.load(buffer, buffer.kind, (self.b.constant(0, INDEX),))
         return self.compute(place, [index])
-

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rushlight.c.file import File
-from rushlight.c.scalars import COMPUTED, STORED, loaded, stored
+from rushlight.c.scalars import COMPUTED, loaded, stored
+from rushlight.c.snippets import STORED
 from rushlight.codegen.products import Place
 from rushlight.codegen.pull import strides
 from rushlight.codegen.values import FLOATS

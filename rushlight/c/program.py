@@ -14,8 +14,8 @@ import numpy as np
 from rushlight.c.border import identifier
 from rushlight.c.comments import harmless
 from rushlight.c.file import FIRST, File, array
-from rushlight.c.scalars import STORED
 from rushlight.c.sections import Section
+from rushlight.c.snippets import STORED
 from rushlight.c.templates import EXAMPLE, HEADER, SOURCE
 from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.passes.order import Plan

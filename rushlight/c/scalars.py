@@ -13,18 +13,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rushlight.c.snippets import Snippets
+from rushlight.c.snippets import STORED, Snippets
 from rushlight.codegen.instructions import LOGIC, SMALL, bits_of
 from rushlight.codegen.values import FLOATS, INDEX, RELATIONS, SIGNED, Builder, Value
 
-STORED = {
-    "b1": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
-    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "f16": "uint16_t",
-    "bf16": "uint16_t", "f32": "float", "f64": "double", INDEX: "int64_t",
-}  # fmt: skip
-"""The types of elements in memory."""
-
-COMPUTED = STORED | {"b1": "int", "f16": "float", "bf16": "float"}
+COMPUTED = STORED | {"b1": "int", "f16": "float", "bf16": "float", INDEX: "int64_t"}
 """The types of values in expressions."""
 
 SIGNS = {

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.c.calls import Invocation, invocation
+from rushlight.c.calls import invocation
 from rushlight.c.comments import comment
 from rushlight.c.file import File
+from rushlight.c.invocations import Invocation
 from rushlight.c.products import product
-from rushlight.c.scalars import STORED
+from rushlight.c.snippets import STORED
 from rushlight.codegen.products import Place, place_of
 from rushlight.graph.control import Control, origin_of
 from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, TensorType
@@ -112,10 +113,8 @@ class Section:
                 sizes[node] = (node.type.nbytes, self.first[node], self.last[node])
         for number, (_, elements) in self.products.items():
             kind = self.plan.steps[number].nodes[0].type
-            sizes[number, "panel"] = (8 * elements if kind.kind == "f64" else 4 * elements,) + (
-                number,
-                number,
-            )
+            size = elements * (8 if kind.kind in ("f64", "i64") else 4)
+            sizes[number, "panel"] = (size, number, number)
         for number, call in self.calls.items():
             sizes[number, "scratch"] = (call.scratch, number, number)
             for i, kind in enumerate(call.kinds):
@@ -134,9 +133,7 @@ class Section:
         self.size = -(-planned.size // ALIGNMENT) * ALIGNMENT
         return dict(zip(sizes, planned.offsets, strict=True))
 
-    def lines(
-        self, base: int, leaves: Mapping[Node, str], outputs: Sequence[str]
-    ) -> Iterator[str]:
+    def lines(self, base: int, leaves: Mapping[Node, str], outputs: Sequence[str]) -> Iterator[str]:
         """The statements, in an arena that begins at ``base``."""
         self.base = base
         self.at = dict(leaves)
@@ -210,15 +207,15 @@ class Section:
         if number in self.inner:
             yield from self.control(node, number)
             return
-        operands = [self.address(n) for n in node.inputs if n is not None]
+        operands = [n for n in node.inputs if n is not None]
         if number in self.products:
             name, elements = self.products[number]
             panel = [self.scratch(number, "panel")] if elements else []
-            yield f"{name}({', '.join([*operands, self.at[node], *panel])});"
+            yield f"{name}({', '.join([*map(self.address, operands), self.at[node], *panel])});"
             return
         call = self.calls[number]
         results = [self.result(node, number, i) for i in range(len(call.kinds))]
-        given = [operands[i] for i in call.operands]
+        given = [self.address(operands[i]) for i in call.operands]
         scratch = [self.scratch(number, "scratch")] if call.scratch else []
         args = [*given, *results, *scratch, *call.numbers]
         yield from self.run(call.name, args, call.errors, [node])

@@ -10,8 +10,15 @@ import re
 from collections.abc import Callable, Sequence
 from importlib import resources
 
+STORED = {
+    "b1": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "f16": "uint16_t",
+    "bf16": "uint16_t", "f32": "float", "f64": "double",
+}  # fmt: skip
+"""The types of elements in memory."""
+
 INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)}
-FLOATS = {"f32": "float", "f64": "double"}
+FLOATS = ("f32", "f64")
 
 
 class Snippets:
@@ -28,8 +35,8 @@ class Snippets:
     def need(self, name: str) -> None:
         if name not in self.texts:
             text = library().get(name) or made(name)
-            for other in re.findall(r"\b\w+(?=\()", text):
-                if other != name and (other in library() or is_made(other)):
+            for other in re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.S)):
+                if other != name and other != "fault" and is_known(other):
                     self.need(other)
             self.texts[name] = text
 
@@ -61,20 +68,15 @@ _library: dict[str, str] = {}
 
 
 def library() -> dict[str, str]:
-    """The functions of ``functions.c``, by name."""
+    """The functions and types of the C files beside this one, by name."""
     if not _library:
-        source = resources.files("rushlight.c").joinpath("functions.c").read_text("utf-8")
-        for part in source.split("\n\n"):
-            head = re.search(r"^(?:static|typedef)[^\n]*?(\w+)(?:\(|;$| \{$)", part, re.M)
-            if head is not None:
-                _library[head[1]] = part.strip("\n")
+        for file in sorted(resources.files("rushlight.c").iterdir(), key=lambda file: file.name):
+            if file.name.endswith(".c"):
+                for part in re.split(r"\n\n(?=static|typedef)", file.read_text("utf-8"))[1:]:
+                    head = re.search(r"^\} (\w+);" if part[0] == "t" else r"(\w+)\(", part, re.M)
+                    assert head is not None
+                    _library[head[1]] = part.strip("\n")
     return _library
-
-
-def c_type(kind: str) -> str:
-    if kind in FLOATS:
-        return FLOATS[kind]
-    return f"{'u' * (kind[0] == 'u')}int{kind[1:]}_t"
 
 
 def wide(kind: str) -> str:
@@ -83,21 +85,20 @@ def wide(kind: str) -> str:
 
 
 def extreme(op: str, kind: str) -> str:
-    sign, t = ">" if op == "max" else "<", c_type(kind)
+    sign, t = ">" if op == "max" else "<", STORED[kind]
     nan = "a != a || " if kind in FLOATS else ""
     return f"static inline {t} {op}_{kind}({t} a, {t} b) {{ return {nan}a {sign} b ? a : b; }}"
 
 
 def absolute(op: str, kind: str) -> str:
-    t = c_type(kind)
+    t = STORED[kind]
     return (
-        f"static inline {t} abs_{kind}({t} a) "
-        f"{{ return a < 0 ? ({t})(0 - ({wide(kind)})a) : a; }}"
+        f"static inline {t} abs_{kind}({t} a) {{ return a < 0 ? ({t})(0 - ({wide(kind)})a) : a; }}"
     )
 
 
 def shift(op: str, kind: str) -> str:
-    t, bits = c_type(kind), INTEGERS[kind]
+    t, bits = STORED[kind], INTEGERS[kind]
     inside = f"b < {bits}" if kind[0] == "u" else f"b >= 0 && b < {bits}"
     if op == "shl":
         body = f"{inside} ? ({t})(({wide(kind)})a << b) : 0"
@@ -109,7 +110,7 @@ def shift(op: str, kind: str) -> str:
 
 
 def quotient(op: str, kind: str) -> str:
-    t = c_type(kind)
+    t = STORED[kind]
     sign, rest = ("/", "0") if op == "idiv" else ("%", "a")
     lines = [f"    if (b == 0) return {rest};"]
     if kind[0] == "i":
@@ -121,7 +122,7 @@ def quotient(op: str, kind: str) -> str:
 
 def to_integer(source: str, kind: str) -> str:
     """As processors convert: what does not fit is the least integer, of 32 or of 64 bits."""
-    s, t, f = c_type(source), c_type(kind), "f" if source == "f32" else ""
+    s, t, f = STORED[source], STORED[kind], "f" if source == "f32" else ""
     head = f"static inline {t} {source}_to_{kind}({s} x) "
     if kind == "u64":
         top = f"9223372036854775808.0{f}"
@@ -139,7 +140,7 @@ def to_integer(source: str, kind: str) -> str:
 
 
 def same_bits(source: str, kind: str) -> str:
-    s, t = c_type(source), c_type(kind)
+    s, t = STORED[source], STORED[kind]
     return (
         f"static inline {t} bits_{source}_{kind}({s} x) {{\n    {t} y;\n"
         "    memcpy(&y, &x, sizeof y);\n    return y;\n}"
@@ -158,11 +159,27 @@ FAMILIES: Sequence[tuple[str, Callable[[str, str], str]]] = (
 """Functions for all kinds of numbers: names, and what makes them of their parts."""
 
 
+def is_known(name: str) -> bool:
+    return name in library() or generic(name) is not None or is_made(name)
+
+
 def is_made(name: str) -> bool:
     return any([re.fullmatch(pattern, name) for pattern, _ in FAMILIES])
 
 
+def generic(name: str) -> str | None:
+    """A function of the library that is written for any kind of elements, for that of its name."""
+    stem, _, kind = name.rpartition("_")
+    text = library().get(f"{stem}_KIND")
+    if text is None or kind not in STORED:
+        return None
+    return re.sub(r"\bT\b", STORED[kind], text.replace("KIND", kind))
+
+
 def made(name: str) -> str:
+    text = generic(name)
+    if text is not None:
+        return text
     for pattern, make in FAMILIES:
         found = re.fullmatch(pattern, name)
         if found:

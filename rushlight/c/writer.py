@@ -77,9 +77,9 @@ class Writer:
         name = self.name(first)
         begin, end = self.bounds.get(first, ("0", literal(first.size, INDEX)))
         self.depths[first] = len(self.blocks)
-        with self.block(f"for (int64_t {name} = {begin}; {name} < {end}; {name}++)"):
-            with self.loops(others):
-                yield
+        head = f"for (int64_t {name} = {begin}; {name} < {end}; {name}++)"
+        with self.block(head), self.loops(others):
+            yield
 
     def name(self, loop: Loop) -> str:
         """The name of a loop's variable, unlike all others of the function."""

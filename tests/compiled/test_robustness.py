@@ -341,10 +341,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "function",
         [
-            lambda x: x * x.sum().item(), lambda x: x if x.sum() > 0 else -x,
-            lambda x: x[: int(x.sum())], lambda x: float(x[0]) + x, lambda x: x * x.tolist()[0],
+            lambda x: x * x.sum().tolist(), lambda x: x if x.sum() > 0 else x.sum(),
+            lambda x: x[: int(x.sum())], lambda x: {float(x[0]): x}, lambda x: x * x.tolist()[0],
             lambda x: np.sin(x.numpy()), lambda x: np.sin(x), lambda x: list(range(x[0])),
-            lambda x: (print(x), x)[1], lambda x: f"{x}", lambda x: x[x > 0], lambda x: x.nonzero(),
+            lambda x: (print(x.tolist()), x)[1], lambda x: f"{x}", lambda x: x[x > 0], lambda x: x.nonzero(),
             lambda x: rl.masked_select(x, x > 0), lambda x: rl.unique(x),
         ],
     )  # fmt: skip
@@ -355,7 +355,7 @@ class TestRefusals:
 
     def test_the_message_names_the_line_and_the_cure_and_comes_once(self):
         def mean(x):
-            return x / x.sum().item()
+            return x / x.sum().tolist()
 
         compiled = rl.compile(mean)
         with warnings.catch_warnings(record=True) as told:

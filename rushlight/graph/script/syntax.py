@@ -53,6 +53,7 @@ def converted(
         owner: the class that it is a method of, for names with two underscores.
     """
     made = Converter(owner).whole(copy.deepcopy(function))
+    made.name = "_script_function"  # its own name may be one of the variables of outside
     parameters = [ast.arg(variable) for variable in (HELPERS, *free)]
     make = ast.FunctionDef(
         name="make",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import base64
 import math
+import operator
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.dims import Dim
+from rushlight.dims import Dim, greatest, least
 from rushlight.kernels.pooling import Window
 from rushlight.kernels.resampling import Map
 from rushlight.kernels.windows import Geometry
@@ -147,49 +149,84 @@ def split(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
-def parse_literal(text: str) -> Any:
-    """The attribute that was printed as ``text``.
+def parse_literal(text: str, symbols: Mapping[str, Dim] = MappingProxyType({})) -> Any:
+    """The attribute that was printed as ``text``, in which ``symbols`` are sizes.
 
     >>> parse_literal("(1, slice(0, 3, None), op(exp))")[1:2]
     (slice(0, 3, None),)
     """
-    return build(ast.parse(text, mode="eval").body)
+    return Builder(symbols).build(ast.parse(text, mode="eval").body)
 
 
-def build(node: ast.expr) -> Any:
-    match node:
-        case ast.Tuple():
-            return tuple([build(e) for e in node.elts])
-        case ast.List():
-            return [build(e) for e in node.elts]
-        case ast.Dict():
-            pairs = zip(node.keys, node.values, strict=True)
-            return {build(k): build(v) for k, v in pairs if k is not None}
-        case ast.Call(func=ast.Name(id=name)):
-            return made(name, node.args)
-        case ast.Name(id="graph"):
-            return GRAPH
-    return ast.literal_eval(node)
+class Builder:
+    """Makes attributes of the syntax of their texts; there is no other syntax than theirs."""
+
+    def __init__(self, symbols: Mapping[str, Dim]) -> None:
+        self.symbols = symbols
+
+    def build(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Tuple():
+                return tuple(self.all(node.elts))
+            case ast.List():
+                return self.all(node.elts)
+            case ast.Dict():
+                pairs = zip(node.keys, node.values, strict=True)
+                return {self.build(k): self.build(v) for k, v in pairs if k is not None}
+            case ast.Call(func=ast.Name(id=name)):
+                return self.made(name, node.args)
+            case ast.Name(id="graph"):
+                return GRAPH
+            case ast.Name(id=name) if name in self.symbols:
+                return self.symbols[name]
+            case ast.BinOp(op=sign) if self.symbols and type(sign) in SIGNS:
+                return SIGNS[type(sign)](self.size(node.left), self.size(node.right))
+            case ast.UnaryOp(op=ast.USub()) if self.symbols:
+                return -self.build(node.operand)
+        return ast.literal_eval(node)
+
+    def all(self, nodes: list[ast.expr]) -> list[Any]:
+        return [self.build(node) for node in nodes]
+
+    def size(self, node: ast.expr) -> Any:
+        """A number or a size; nothing else is computed with."""
+        value = self.build(node)
+        if type(value) not in (int, Dim):
+            raise ValueError(f"not a size: {ast.unparse(node)}")
+        return value
+
+    def made(self, name: str, args: list[ast.expr]) -> Any:
+        if name in RECORDS:
+            return RECORDS[name](*self.all(args))
+        match name:
+            case "op":
+                return registry[ast.unparse(args[0])]
+            case "dtype":
+                return DTYPES[ast.unparse(args[0])]
+            case "kind":
+                return DTYPES[ast.unparse(args[0])].numpy
+            case "slice":
+                return slice(*self.all(args))
+            case "float":
+                return float(ast.unparse(args[0]))
+            case "min" | "max" if self.symbols:
+                left, right = [self.size(arg) for arg in args]
+                return (least if name == "min" else greatest)(left, right)
+            case "array":
+                kind, shape, data = DTYPES[ast.unparse(args[0])], *self.all(args[1:])
+                if isinstance(data, str):
+                    raw = base64.b64decode(data, validate=True)
+                    return np.frombuffer(raw, kind.numpy).reshape(shape).copy()
+                if math.prod(shape) != 1:
+                    raise ValueError(f"an array of shape {shape} has one element")
+                return np.full(shape, data, kind.numpy)
+        raise ValueError(f"not an attribute of a graph: {name}(…)")
 
 
-def made(name: str, args: list[ast.expr]) -> Any:
-    if name in RECORDS:
-        return RECORDS[name](*[build(a) for a in args])
-    match name:
-        case "op":
-            return registry[ast.unparse(args[0])]
-        case "dtype":
-            return DTYPES[ast.unparse(args[0])]
-        case "kind":
-            return DTYPES[ast.unparse(args[0])].numpy
-        case "slice":
-            return slice(*[build(a) for a in args])
-        case "float":
-            return float(ast.unparse(args[0]))
-        case "array":
-            kind, shape, data = DTYPES[ast.unparse(args[0])], build(args[1]), build(args[2])
-            if isinstance(data, str):
-                raw = base64.b64decode(data, validate=True)
-                return np.frombuffer(raw, kind.numpy).reshape(shape).copy()
-            return np.full(shape, data, kind.numpy)
-    raise ValueError(f"not an attribute of a graph: {name}(…)")
+SIGNS: dict[type, Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}

@@ -6,18 +6,24 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
+from rushlight.dims import Dim
 from rushlight.graph import control  # noqa: F401, whose ops are in the registry
-from rushlight.graph.attributes import DTYPES, LONG, arguments, parse_literal, with_nested
+from rushlight.graph.attributes import DTYPES, LONG, arguments, parse_literal, split, with_nested
 from rushlight.graph.ir import CAPTURED, INPUT, STRUCTURES, Graph, Node, Source, TensorType
 from rushlight.ops.base import registry
 
 LINE = re.compile(r"\s*%(\d+): (.*?) = ([\w.]+)\((.*)\)(?:\s+# (.*))?$")
-KIND = re.compile(r"(\w+)\[([\d,]*)\]")
+KIND = re.compile(r"(\w+)\[([^\[\]]*)\]")
+HEAD = re.compile(r"""(%\d+): (\w+\[[^\[\]]*\])(?: = captured\(('[^']*'|"[^"]*")\))?""")
+
+Symbols = Mapping[str, Dim]
 
 
-def parse(text: str) -> Graph:
-    """The graph that was printed as ``text``.
+def parse(text: str, symbols: Symbols = MappingProxyType({})) -> Graph:
+    """The graph that was printed as ``text``, in which ``symbols`` are sizes.
 
     >>> print(parse("graph(%0: f32[2]):\\n  %1: f32[2] = exp(%0)\\n  return %1"))
     graph(%0: f32[2]):
@@ -29,8 +35,8 @@ def parse(text: str) -> Graph:
     inputs: list[Node] = []
     captured: list[Node] = []
     names: dict[Node, str] = {}
-    for match in re.finditer(r"(%\d+): (\w+\[[\d,]*\])(?: = captured\(('[^']*')\))?", head):
-        kind = parse_type(match[2])
+    for match in re.finditer(HEAD, head):
+        kind = parse_type(match[2], symbols)
         node = Node(CAPTURED if match[3] else INPUT, (), {}, kind)
         nodes[match[1]] = node
         (captured if match[3] else inputs).append(node)
@@ -48,7 +54,8 @@ def parse(text: str) -> Graph:
             found = LINE.match(line)
             if found is None:
                 raise ValueError(f"not a line of a graph: {line.strip()!r}")
-            nodes[f"%{found[1]}"] = parse_node(found, nodes, map(parse, inner))
+            graphs = [parse(below, symbols) for below in inner]
+            nodes[f"%{found[1]}"] = parse_node(found, nodes, iter(graphs), symbols)
     return Graph(tuple(inputs), tuple(captured), tuple(outputs), tuple(writes), names)
 
 
@@ -64,7 +71,9 @@ def grouped(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         )
 
 
-def parse_node(found: re.Match[str], nodes: Mapping[str, Node], graphs: Iterator[Graph]) -> Node:
+def parse_node(
+    found: re.Match[str], nodes: Mapping[str, Node], graphs: Iterator[Graph], symbols: Symbols
+) -> Node:
     _, kind, name, inner, where = found.groups()
     op = STRUCTURES.get(name) or registry.get(name)
     if op is None:
@@ -77,14 +86,26 @@ def parse_node(found: re.Match[str], nodes: Mapping[str, Node], graphs: Iterator
         file, _, line = place.rpartition(":")
         source = Source(file, int(line), module)
     several = kind.startswith("(")
-    types = [parse_type(k[0]) for k in re.finditer(KIND, kind)]
-    values = with_nested({k: parse_literal(v) for k, v in attrs.items()}, graphs)
+    types = [parse_type(k[0], symbols) for k in re.finditer(KIND, kind)]
+    values = with_nested({k: parse_literal(v, symbols) for k, v in attrs.items()}, graphs)
     return Node(op, inputs, values, tuple(types) if several else types[0], source)
 
 
-def parse_type(text: str) -> TensorType:
+def parse_type(text: str, symbols: Symbols = MappingProxyType({})) -> TensorType:
     match = KIND.fullmatch(text)
     if match is None:
         raise ValueError(f"not a type: {text!r}")
-    shape = tuple([int(n) for n in match[2].split(",") if n])
+    shape = tuple([int(n) if n.isdecimal() else parse_size(n, symbols) for n in split(match[2])])
     return TensorType(shape, DTYPES[LONG[match[1]]])
+
+
+def parse_size(text: str, symbols: Symbols) -> Any:
+    """A size as it was printed: a number, or a polynomial of symbols.
+
+    >>> parse_size("(B*4)//(2)+1", {"B": Dim.symbol("B", 3)})
+    2*B+1
+    """
+    size = parse_literal(text, symbols)
+    if type(size) not in (int, Dim):
+        raise ValueError(f"not a size: {text!r}")
+    return size

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.autograd.modes import local
+from rushlight.autograd.modes import local, run_quietly
 from rushlight.autograd.tape import NO_ATTRS
 from rushlight.dims import broadcast
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
@@ -20,6 +20,7 @@ from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, install, new
 
 ndarray = np.ndarray
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Product(Op, abstract=True):
@@ -33,9 +34,11 @@ class Product(Op, abstract=True):
     ranks = (2, 2)
     arithmetic = True
     product: Callable[[Any, Any], Tensor]  # the op without ``out``
+    record_pair: Callable[..., None]
     library = "a contraction"
 
     def make(self) -> Callable[..., Any]:
+        self.record_pair = pair_recorder(self)
         self.product = self.closure()
         return self.public(self.product)
 
@@ -44,27 +47,26 @@ class Product(Op, abstract=True):
         raise NotImplementedError
 
     def closure(self) -> Callable[[Any, Any], Tensor]:
-        """The eager path: two floating-point arrays of one dtype; others are checked first."""
-        kernel, check, record_pair = self.eager, self.check, pair_recorder(self)
+        """The eager path: two floating-point arrays of one dtype; all else takes a detour."""
+        kernel, record_pair, detour = self.eager, self.record_pair, self.detour
         first, second = self.ranks
 
         def product(a: Any, b: Any) -> Tensor:
             try:
                 x, y = a._array, b._array
             except AttributeError:
-                raise self.stranger(a, b) from None
+                return detour(a, b)
             kind = x.dtype
-            state = local.state
-            if state.trace is not None:
-                return self.traced(check(a, b)[0], NO_ATTRS)
-            if kind is y.dtype and kind.char in "fd" and x.ndim == first and y.ndim == second:
-                try:
-                    z = state.run(kernel, x, y)
-                except ValueError:
-                    raise self.refusal(x, y) from None
-            else:
-                check(a, b)
-                z = state.run(product_of, self, x, y)
+            if kind is not y.dtype or x.ndim != first or y.ndim != second:
+                return detour(a, b)
+            if kind is not FLOAT32 and kind is not FLOAT64:
+                return detour(a, b)
+            try:
+                z = run_quietly(kernel, x, y)
+            except ValueError:
+                raise self.refusal(x, y) from None
+            except RuntimeError:  # a trace, or another thread, is inside
+                return detour(a, b)
             t = new(Tensor)
             t._array = z if type(z) is ndarray else np.asarray(z)
             if a._history is not None or b._history is not None:
@@ -72,6 +74,22 @@ class Product(Op, abstract=True):
             return t
 
         return product
+
+    def detour(self, a: Any, b: Any) -> Tensor:
+        """The product of any two arguments, or the error."""
+        try:
+            x, y = a._array, b._array
+        except AttributeError:
+            raise self.stranger(a, b) from None
+        state = local.state
+        self.check(a, b)
+        if state.trace is not None:
+            return self.traced((a, b), NO_ATTRS)
+        t = new(Tensor)
+        t._array = np.asarray(state.run(product_of, self, x, y))
+        if a._history is not None or b._history is not None:
+            self.record_pair(t, a, b, a._history, b._history)
+        return t
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return product_of(self, *arrays)

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.autograd.modes import local, no_grad
 from rushlight.dims import Settled
 from rushlight.graph.arguments import fields_of, flatten, is_record
+from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import Graph, Node
 from rushlight.nn.module import Module
 from rushlight.onnx.options import OnnxExporterError, state
@@ -66,11 +67,14 @@ def trace(
         with no_grad(), tracing:
             made = specialize(call, arguments, set(), only_graph=True, shapes=shapes)
     except Settled as error:
-        fixed = [symbols[symbol.name] for symbol in error.symbols]
+        fixed = " and ".join(sorted([symbols[symbol.name] for symbol in error.symbols]))
         raise OnnxExporterError(
-            f"the size {' and '.join(sorted(fixed))} cannot change: the model uses it as a number "
-            "of Python's (in range(), as a key, in a function of C). Leave it out of dynamic_axes, "
-            "or write loops as rl.scan or rl.fori_loop"
+            f"the size {fixed} cannot change: a number is needed at {error.line}. Leave it out of "
+            "dynamic_axes and dynamic_shapes"
+        ) from None
+    except Irregular as error:
+        raise OnnxExporterError(
+            f"how sizes depend on those that change cannot be found out: {error}"
         ) from None
     finally:
         state.exporting = False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import no_grad
+from rushlight.config import config
 from rushlight.graph.results import leaves
 from rushlight.interop import from_numpy
 from rushlight.onnx.errors import OnnxError
@@ -23,7 +26,7 @@ USUAL = 1e-3
 
 def verify(program: ONNXProgram, model: Any, args: Any, kwargs: dict[str, Any], axes: Axes) -> None:
     """An error unless the program and the model have the same results, on other sizes too."""
-    with no_grad():
+    with no_grad(), interpreted():
         check(program, args, kwargs, model(*args, **kwargs))
         tensors, rebuild = leaves((args, kwargs), ())
         for change in (1, -1) if any(axes) else ():
@@ -34,6 +37,16 @@ def verify(program: ONNXProgram, model: Any, args: Any, kwargs: dict[str, Any], 
             except Exception:
                 continue  # the model does not take these sizes
             check(program, args, kwargs, expected)
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """No program is made for sizes that come once."""
+    before, config.fuse_eager = config.fuse_eager, False
+    try:
+        yield
+    finally:
+        config.fuse_eager = before
 
 
 def resized(t: Tensor, axes: dict[int, str], change: int) -> Tensor:

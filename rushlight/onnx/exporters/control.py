@@ -74,7 +74,7 @@ def while_loop(w: Writer, node: Node, *operands: str) -> tuple[str, ...]:
     count, outer = len(step.inputs), w.now
     carried, captured = operands[:count], operands[count:]
     bound(w, condition, (*carried, *captured))
-    (first,) = w.write(condition)
+    first = going_on(w, condition)
     forget(w, condition)
     with w.inside() as body:
         body.inputs = [(w.fresh("turn"), COUNT), (w.fresh("going"), TRUTH)]
@@ -83,10 +83,17 @@ def while_loop(w: Writer, node: Node, *operands: str) -> tuple[str, ...]:
         bound(w, step, (*inner, *captured))
         after = w.write(step)
         bound(w, condition, (*after, *captured))
-        (going,) = w.write(condition)
-        w.end(body, [(going, TRUTH), *zip(after, types(step.outputs), strict=True)])
+        w.end(
+            body, [(going_on(w, condition), TRUTH), *zip(after, types(step.outputs), strict=True)]
+        )
     w.now = outer
     return results(w("Loop", "", first, *carried, outputs=count, body=body))
+
+
+def going_on(w: Writer, condition: Graph) -> str:
+    """Whether there is another step."""
+    (found,), (node,) = w.write(condition), condition.outputs
+    return found if node.type.dtype is dtypes.bool_ else w.cast(found, dtypes.bool_)
 
 
 def forget(w: Writer, graph: Graph) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from rushlight import dtypes
 from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
 from rushlight.onnx.exporters.formulas import formula
@@ -78,6 +80,15 @@ def signbit(w: Writer, node: Node, x: str) -> str:
     if operand(node).type.kind not in FLOATS:
         return negative
     return w("Or", negative, w("Less", w("Reciprocal", x), zero))
+
+
+@exports("normal_cdf")
+def normal_cdf(w: Writer, node: Node, x: str) -> str:
+    """(1 + erf(x / √2)) / 2: runtimes know it, as a part of GELU."""
+    if node.type.dtype.numpy in dtypes.HALF:
+        return formula(w, node, x)
+    error = w("Erf", w("Div", x, w.like(math.sqrt(2), node)))
+    return w("Mul", w("Add", error, w.like(1, node)), w.like(0.5, node))
 
 
 @exports("masked_fill")

@@ -25,24 +25,25 @@ def batched(w: Writer, node: Node, x: str, pool: Callable[[str], tuple[str, ...]
     return [w("Squeeze", y, missing) for y in pool(w("Unsqueeze", x, missing))]
 
 
-def overhang(w: Writer, window: Window) -> int:
-    """How far windows reach over the end, at least as far as they are padded."""
+def overhang(w: Writer, window: Window) -> int | None:
+    """How far windows reach over the end, None if ONNX has to find that out."""
+    w.need_numbers((window.size, window.stride, window.padding, window.dilation))
     span = (window.size - 1) * window.dilation + 1
     extra: Any = (window.outputs - 1) * window.stride + span - window.length - window.padding
     if isinstance(extra, int):
         return max(extra, 0)
     floor = (window.length + 2 * window.padding - span) // window.stride + 1
-    if floor == window.outputs:
-        return window.padding
-    raise w.refusal("ceil_mode needs sizes that are numbers: leave them out of dynamic_axes")
+    return window.padding if floor == window.outputs else None
 
 
-def sliding(windows: tuple[Window, ...], ends: list[int]) -> dict[str, Any]:
+def sliding(windows: tuple[Window, ...], ends: list[int | None]) -> dict[str, Any]:
     """The attributes that all pools have."""
+    last = [v.padding if end is None else end for v, end in zip(windows, ends, strict=True)]
     return {
         "kernel_shape": [v.size for v in windows],
         "strides": [v.stride for v in windows],
-        "pads": [*[v.padding for v in windows], *ends],
+        "pads": [*[v.padding for v in windows], *last],
+        **({"ceil_mode": 1} if None in ends else {}),
     }
 
 
@@ -51,6 +52,9 @@ def max_pool(w: Writer, node: Node, x: str) -> Any:
     windows, indices = node.attrs["windows"], node.attrs["return_indices"]
     attrs = sliding(windows, [overhang(w, v) for v in windows])
     attrs["dilations"] = [v.dilation for v in windows]
+    if any([e.kind == "Pad" and x in e.outputs for e in w.body.nodes]):
+        # ONNX Runtime 1.31 joins the two, and takes what was padded with for −∞.
+        x = w("Max", x, w.constant(-np.inf, operand(node).type.dtype))
 
     def pool(x: str) -> tuple[str, ...]:
         if not indices:
@@ -67,7 +71,9 @@ def max_pool(w: Writer, node: Node, x: str) -> Any:
 def avg_pool(w: Writer, node: Node, x: str) -> str:
     windows, padded, divisor = (node.attrs[k] for k in ("windows", "padded", "divisor"))
     ends = [overhang(w, v) for v in windows]
-    even = all([end <= v.padding for end, v in zip(ends, windows, strict=True)])
+    if None in ends:
+        raise w.refusal("ceil_mode needs sizes that are numbers: leave them out of dynamic_axes")
+    even = all([(end or 0) <= v.padding for end, v in zip(ends, windows, strict=True)])
     attrs = sliding(windows, ends)
 
     def pool(x: str) -> tuple[str, ...]:

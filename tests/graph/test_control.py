@@ -501,6 +501,30 @@ def integers_alone(x, w):
     return steps, last
 
 
+@row
+def no_rows(x, w):
+    last, (doubled, counts) = rl.scan(lambda c, r: (c + r, (r * x, c.long())), x, w[:0])
+    return last, doubled, counts, rl.map_fn(lambda r: r.sum(), w[:0])
+
+
+@row
+def carried_values_written_to(x, w):
+    def step(i, y):
+        i += 1
+        y.mul_(x)
+        y[0] += 1
+        return i, y
+
+    given = x * 2
+    return rl.while_loop(lambda i, y: (i < 3) & (y.sum() < 9), step, (0, given))[1], given
+
+
+@row
+def carried_value_of_a_scan_written_to(x, w):
+    given = x.sin()
+    return *rl.scan(lambda h, r: (h.add_(r), h * x), given, w), given
+
+
 def differentiated(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], list[Any]]:
     """The results of a function, and the gradients of a sum of them."""
 

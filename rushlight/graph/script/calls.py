@@ -137,8 +137,8 @@ def twin(function: FunctionType) -> Callable[..., Any]:
 @functools.lru_cache(4096)
 def code_of(code: CodeType, qualname: str) -> CodeType | None:
     """The code of a function after conversion; None if it stays as it is."""
-    syntax = syntax_of(code)
-    if syntax is None:
+    syntax = None if HELPERS in code.co_freevars else syntax_of(code)
+    if syntax is None:  # or it is converted already
         return None
     owner = qualname.rpartition(".")[0].rpartition(".")[2]
     try:

@@ -21,9 +21,8 @@ from enum import Enum
 from rushlight.graph.script.names import loaded, nodes
 
 VALUE, RETURNED = "_script_value", "_script_returned"
-FLAG = ("_script_returned", "_script_broken", "_script_skipped")
+FLAGS = ("_script_returned", "_script_broken", "_script_skipped")
 JUMPS = (ast.Return, ast.Break, ast.Continue)
-BLOCKS = (ast.With, ast.Try, ast.Match)
 
 
 class Leave(ast.stmt):
@@ -67,17 +66,16 @@ class Jumps:
 
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The body with one ``return``, at its end, if there are some in branches or loops."""
-        if not any([isinstance(node, JUMPS) for node in nodes(body[:-1])]) and (
-            not body or isinstance(body[-1], ast.Return) or not has_jump(body[-1])
-        ):
+        inside = body[:-1] if isinstance(body[-1], ast.Return) else body
+        if not any([isinstance(node, JUMPS) for node in nodes(inside)]):
             return body
         lowered, falls = self.block(body, Level(0))
         if has_jump(body, ast.Return):
-            nothing = assign(VALUE, ast.Constant(None))
+            nothing = assign(VALUE, ast.Constant(None), body[-1])
             if falls is not Falls.NEVER:
                 lowered.append(nothing if falls is Falls.ALWAYS else unless(RETURNED, [nothing]))
-            lowered.append(ast.Return(name(VALUE)))
-        return without_unread([assign(RETURNED, ast.Constant(False)), *lowered])
+            lowered.append(ast.copy_location(ast.Return(name(VALUE)), body[-1]))
+        return without_unread([assign(RETURNED, ast.Constant(False), body[0]), *lowered])
 
     def block(self, body: Sequence[ast.stmt], level: Level) -> tuple[list[ast.stmt], Falls]:
         """A block without jumps, and whether its end was reached with them."""
@@ -96,8 +94,10 @@ class Jumps:
                     made, rest = self.loop(statement, rest)
                     more, falls = self.block(rest, level)
                     return [*done, *made, *more], falls
-                case ast.With() | ast.Try() | ast.Match() if has_jump(statement):
+                case ast.If() | ast.With() | ast.Try() | ast.Match():
                     done.append(self.inside(statement, level))
+                    if not has_jump(statement):
+                        continue
                     if isinstance(statement, ast.With) and ends(statement.body) is Falls.NEVER:
                         return done, Falls.NEVER
                     more, falls = self.block(rest, level)
@@ -114,12 +114,12 @@ class Jumps:
             level.returns = True
             if isinstance(statement, ast.Return):
                 found.append(assign(VALUE, statement.value or ast.Constant(None), statement))
-                found.append(assign(RETURNED, ast.Constant(True)))
+                found.append(assign(RETURNED, ast.Constant(True), statement))
         if not level.is_function:
             if not isinstance(statement, ast.Continue):
                 level.breaks = True
-                found.append(assign(level.broken, ast.Constant(True)))
-            found.append(assign(level.skipped, ast.Constant(True)))
+                found.append(assign(level.broken, ast.Constant(True), statement))
+            found.append(assign(level.skipped, ast.Constant(True), statement))
         return found
 
     def fork(
@@ -148,11 +148,12 @@ class Jumps:
         level = Level(self.count)
         body, _ = self.block(statement.body, level)
         made = copy.copy(statement)
-        made.body, made.orelse = [assign(level.skipped, ast.Constant(False)), *body], []
+        unskipped = assign(level.skipped, ast.Constant(False), statement)
+        made.body, made.orelse = [unskipped, *body], []
         after = [*statement.orelse, *rest]
         begin: list[ast.stmt] = []
         if level.breaks:
-            begin.append(assign(level.broken, ast.Constant(False)))
+            begin.append(assign(level.broken, ast.Constant(False), statement))
             going = ast.UnaryOp(ast.Not(), name(level.broken))
             if isinstance(made, ast.While):
                 made.test = ast.BoolOp(ast.And(), [going, made.test])
@@ -162,9 +163,10 @@ class Jumps:
                 after = [unless(level.broken, statement.orelse), *rest]
         endless = isinstance(statement, ast.While) and is_true(statement.test)
         if level.returns and endless and not has_jump(statement.body, ast.Break):
-            after = [Leave()]
+            after = [ast.copy_location(Leave(), statement)]
         elif level.returns:
-            after.insert(0, ast.If(name(RETURNED), [Leave()], []))
+            leave = ast.If(name(RETURNED), [ast.copy_location(Leave(), statement)], [])
+            after.insert(0, ast.copy_location(leave, statement))
         return [*begin, made], after
 
     def inside(self, statement: ast.stmt, level: Level) -> ast.stmt:
@@ -231,13 +233,13 @@ def name(variable: str) -> ast.Name:
     return ast.Name(variable, ast.Load())
 
 
-def assign(variable: str, value: ast.expr, where: ast.AST | None = None) -> ast.Assign:
-    made = ast.Assign([ast.Name(variable, ast.Store())], value)
-    return made if where is None else ast.copy_location(made, where)
+def assign(variable: str, value: ast.expr, where: ast.stmt) -> ast.Assign:
+    return ast.copy_location(ast.Assign([ast.Name(variable, ast.Store())], value), where)
 
 
 def unless(variable: str, body: Sequence[ast.stmt]) -> ast.If:
-    return ast.If(ast.UnaryOp(ast.Not(), name(variable)), list(body), [])
+    made = ast.If(ast.UnaryOp(ast.Not(), name(variable)), list(body), [])
+    return ast.copy_location(made, body[0])
 
 
 def without_unread(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -247,7 +249,7 @@ def without_unread(body: list[ast.stmt]) -> list[ast.stmt]:
     class Prune(ast.NodeTransformer):
         def visit_Assign(self, node: ast.Assign) -> ast.Assign | None:
             target = node.targets[0]
-            flag = isinstance(target, ast.Name) and target.id.startswith(FLAG)
+            flag = isinstance(target, ast.Name) and target.id.startswith(FLAGS)
             return None if flag and target.id not in read else node
 
         def generic_visit(self, node: ast.AST) -> ast.AST:

@@ -114,7 +114,7 @@ class Converter(ast.NodeTransformer):
         begin: list[ast.stmt] = [s for s in every if isinstance(s, (ast.Global, ast.Nonlocal))]
         found = sorted(stored(body) - self.declared - foreign - set(own))
         if found:  # makes them variables of this function, wherever they are assigned
-            none = [assign(variable, ast.Constant(None)) for variable in found]
+            none = [assign(variable, ast.Constant(None), node) for variable in found]
             begin.append(ast.If(ast.Constant(False), [*none], []))
         node.body = [*begin, *self.block(body, set())]
         vars(self).update(outer)

@@ -7,12 +7,13 @@ from dataclasses import fields
 from typing import Any
 
 from rushlight import dtypes
+from rushlight.dims import Dim
 from rushlight.graph.ir import Graph, TensorType, Type, type_of
 from rushlight.graph.streams import STATE
-from rushlight.graph.verify import verify
 from rushlight.jit import numbers, structure
-from rushlight.jit.program import Border
+from rushlight.jit.program import RELATIONS, Border, condition_of, symbol_of, symbols_of
 from rushlight.jit.state import State
+from rushlight.runtime.shapes import LETTERS
 
 NUMBER = TensorType((), dtypes.float64)
 
@@ -28,6 +29,7 @@ def checked_border(plain: Any, graph: Graph, state: State) -> Border:
     need(isinstance(plain, dict) and {*plain} == names, "it does not have the fields of a border")
     border = Border(**plain)
     check_counts(border, graph)
+    check_sizes(border, graph)
     check_arguments(border, state)
     check_captured(border, graph, state)
     check_gradients(border, graph, state)
@@ -44,6 +46,29 @@ def check_counts(border: Border, graph: Graph) -> None:
     set_gradients = [empty for _, empty in border.gradients].count(False)
     outputs = border.count + len(border.wanted) + set_gradients
     need(len(graph.outputs) == outputs, "it has other outputs")
+
+
+def checked_symbols(plain: Any) -> dict[str, Dim]:
+    """The symbols for sizes that a file describes, by which the text of its graph is read."""
+    symbols = plain.get("symbols") if isinstance(plain, dict) else None
+    need(isinstance(symbols, list), "it does not have the fields of a border")
+    for name, example in symbols:  # type: ignore[union-attr]
+        need(isinstance(name, str) and name in {*LETTERS}, f"{name!r:.40} is no symbol for a size")
+        need(type(example) is int and 0 <= example < 1 << 40, f"{example!r:.40} is no size")
+    need(len(dict(symbols)) == len(symbols), "a size has two symbols")  # type: ignore[arg-type]
+    return {name: symbol_of(name, example) for name, example in symbols}  # type: ignore[union-attr]
+
+
+def check_sizes(border: Border, graph: Graph) -> None:
+    """Symbols are sizes of arguments, and what was asked of them was answered rightly."""
+    shapes = [node.type.shape for node in graph.inputs[: border.tensors]]
+    named = {str(n) for shape in shapes for n in shape if type(n) is not int}
+    need(named == {name for name, _ in border.symbols}, "a size is that of no argument")
+    symbols, examples = symbols_of(border), dict(border.symbols)
+    for plain in border.conditions:
+        relation, _, _, answer = plain
+        need(relation in RELATIONS and type(answer) is bool, "a condition is none")
+        need(condition_of(plain, symbols).holds(examples), "a condition does not hold")
 
 
 def check_arguments(border: Border, state: State) -> None:
@@ -75,13 +100,13 @@ def check_arguments(border: Border, state: State) -> None:
 
     structure.checked(border.result, border.count, returned)
     for formula in border.returned:
-        numbers.checked(formula, state.numbers, border.floats)
+        numbers.checked(formula, state.numbers, border.floats, symbols_of(border))
 
 
 def check_captured(border: Border, graph: Graph, state: State) -> None:
     """What is captured is there, and of the type that the graph says."""
     need(len(border.captured) == len(graph.captured), "it captures other values")
-    streams = set()
+    symbols = symbols_of(border)
     for node, (kind, what) in zip(graph.captured, border.captured, strict=True):
         if kind in ("tensor", "gradient"):
             t = state.tensors[place_in(what, state.tensors)]
@@ -90,18 +115,16 @@ def check_captured(border: Border, graph: Graph, state: State) -> None:
             expected: Type = type_of(value._array)  # type: ignore[union-attr]
         elif kind == "generator":
             place_in(what, state.generators)
-            streams.add(node)
             expected = STATE
         else:
             need(kind == "number", f"{kind!r:.40} cannot be captured")
-            numbers.checked(what, state.numbers, border.floats)
+            numbers.checked(what, state.numbers, border.floats, symbols)
             expected = NUMBER
         need(node.type == expected, f"a captured {expected} is {node.type} in the graph")
     own = {tuple(source) for source in border.captured if source[0] != "number"}
     need(
         len(own) == sum([kind != "number" for kind, _ in border.captured]), "one is captured twice"
     )
-    verify(graph, streams)
     targets = [target for target, _ in graph.writes]
     pairs = zip(graph.captured, border.captured, strict=True)
     need(
@@ -115,7 +138,8 @@ def check_gradients(border: Border, graph: Graph, state: State) -> None:
         need(type(i) is int and 0 <= i < border.count, f"there is no result {i!r:.40}")
     need(len({*border.roots}) == len(border.roots), "a result has two gradients")
     tangents = [node.type for node in graph.inputs[border.tensors :]]
-    need(tangents == [graph.outputs[i].type for i in border.roots], "gradients of other results")
+    results = [graph.outputs[i].type for i in border.roots]
+    need(tangents == results, "gradients of other results")
     places = [(place, empty) for place, empty in border.gradients]
     expected = [*border.wanted, *[place for place, empty in places if empty is False]]
     for place, node in zip(expected, graph.outputs[border.count :], strict=True):

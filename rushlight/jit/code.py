@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.config import config
 from rushlight.graph.attributes import Nested, literal, nested
 from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node
+from rushlight.jit.numbers import Formula
 from rushlight.jit.program import Program
 from rushlight.jit.structure import Shape, filled
 
@@ -29,19 +30,22 @@ def code_of(program: Program, name: str) -> str:
     """
     border, graph = program.border, program.forward_graph
     names: dict[Node, str] = {}
+    floats: dict[int, str] = {}
     for argument, shape in border.arguments:
-        name_parts(argument, shape, graph, names)
+        name_parts(argument, shape, graph, names, floats)
     for node, (kind, what) in zip(graph.captured, border.captured, strict=True):
         if kind in ("tensor", "gradient"):
             names[node] = f"self.{program.state.name_of(what)}" + ".grad" * (kind == "gradient")
+        elif kind == "number":
+            names[node] = shown_formula(what, floats)
         else:
-            names[node] = graph.names.get(node) or kind
+            names[node] = f"{kind}{what}"
     bound = any([kind == "tensor" for kind, _ in border.captured])
     heads = ["self"] * bound + [argument for argument, _ in border.arguments]
     lines = body(graph, names)
     lines += [f"{names[target]}.copy_({names[value]})" for target, value in graph.writes]
     results = [names[node] for node in graph.outputs[: border.count]]
-    numbers = [str(formula) for formula in border.returned]
+    numbers = [shown_formula(formula, floats) for formula in border.returned]
     value = filled(border.result, [Name(r) for r in results], lambda i: Name(numbers[i]))
     lines.append(f"return {value!r}")
     return "\n".join([f"def {name}({', '.join(heads)}):", *[f"    {line}" for line in lines]])
@@ -54,17 +58,35 @@ class Name(str):
         return str(self)
 
 
-def name_parts(name: str, shape: Shape, graph: Graph, names: dict[Node, str]) -> None:
-    """The names of the tensors in an argument."""
+def name_parts(
+    name: str, shape: Shape, graph: Graph, names: dict[Node, str], floats: dict[int, str]
+) -> None:
+    """The names of the tensors and floats in an argument."""
     kind, *content = shape
     if kind == "tensor":
         names.setdefault(graph.inputs[content[0]], name)
+    elif kind == "number":
+        floats[content[0]] = name
     elif kind == "dict":
         for key, inner in content[0]:
-            name_parts(f"{name}[{key!r}]", inner, graph, names)
-    elif kind not in ("number", "plain"):
+            name_parts(f"{name}[{key!r}]", inner, graph, names, floats)
+    elif kind != "plain":
         for i, inner in enumerate(content[-1]):
-            name_parts(f"{name}[{i}]", inner, graph, names)
+            name_parts(f"{name}[{i}]", inner, graph, names, floats)
+
+
+def shown_formula(formula: Formula, floats: Mapping[int, str]) -> str:
+    """A number that is read at each call; those that have a name are in ``self.numbers``."""
+    if isinstance(formula, float):
+        return literal(formula)
+    kind, *operands = formula
+    if kind == "argument":
+        return floats[operands[0]]
+    if kind == "number":
+        return f"self.numbers[{operands[0]!r}]"
+    if kind == "size":
+        return str(operands[0])
+    return f"{kind}({', '.join([shown_formula(each, floats) for each in operands])})"
 
 
 def body(graph: Graph, names: dict[Node, str], prefix: str = "v") -> list[str]:

@@ -19,7 +19,7 @@ from rushlight.io.archives import Archive
 from rushlight.io.atomic import replacing
 from rushlight.io.checkpoint import INDEX, Format, read, write
 from rushlight.io.errors import CheckpointError, reading
-from rushlight.jit.borders import checked_border
+from rushlight.jit.borders import checked_border, checked_symbols
 from rushlight.jit.program import Border, Program
 from rushlight.jit.programs import Programs
 from rushlight.jit.state import ROLES, State, is_default
@@ -47,7 +47,7 @@ def save(programs: Programs, f: Any, extra: Mapping[str, Any] | None = None) -> 
 
 def store(programs: Programs, file: BinaryIO, extra: Mapping[str, Any] | None) -> None:
     """Writes the archive."""
-    made, state = programs.both_modes(), programs.state
+    made, state = programs.complete(), programs.state
     tensors = state.current()
     value = {
         "name": programs.name,
@@ -115,13 +115,15 @@ def parsed(data: Any, extra: dict[str, Any] | None, mapped: bool) -> Programs:
         if name in archive and archive.members[name].file_size > MOST_TEXT:
             raise CheckpointError(f"the text of the graph {number} is too long")
         try:
-            graph = parse(archive.read(name).decode())
+            graph = parse(archive.read(name).decode(), checked_symbols(plain))
             border = checked_border(plain, graph, state)
+            program = Program(graph, border, state, trusted=False)
+            program.verify(dict(border.symbols))
         except CheckpointError:
             raise
         except Exception as error:
             raise CheckpointError(f"the graph {number} is no graph ({error})") from None
-        programs.list.append(Program(graph, border, state))
+        programs.list.append(program)
     for name in extra or {}:
         if EXTRA + name in archive:
             extra[name] = archive.read(EXTRA + name)  # type: ignore[index]

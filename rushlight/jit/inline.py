@@ -12,8 +12,9 @@ from rushlight.autograd.modes import local
 from rushlight.graph import ir
 from rushlight.graph.ir import Node
 from rushlight.graph.templates import hollow
-from rushlight.jit.numbers import evaluated
+from rushlight.jit.numbers import Values, evaluated
 from rushlight.jit.structure import filled
+from rushlight.runtime.general import sized
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 
@@ -37,21 +38,22 @@ def inlined(program: Program, given: Given) -> Any:
     else:
         outputs = copy.results()
     copy.write()
-    formulas, numbers = border.returned, program.state.numbers
-    return filled(border.result, outputs, lambda i: evaluated(formulas[i], numbers, given.floats))
+    return filled(border.result, outputs, lambda i: evaluated(program.returned[i], copy.values))
 
 
 class Copy:
     """The nodes of a program's graph in another graph."""
 
     def __init__(self, program: Program, given: Given, tensors: Sequence[Tensor]) -> None:
-        self.program, self.graph, self.trace = program, program.graph, local.state.trace
+        self.program, self.trace = program, local.state.trace
+        self.graph = sized(program.graph, given.sizes)[0] if given.sizes else program.graph
         self.tensors = tensors
+        self.values = Values(program.state.numbers, given.floats, given.sizes)
         self.new: dict[Node | None, Node | None] = {None: None}
         self.streams: dict[Node, Any] = {}  # generators by their captured states
         for node, t in zip(self.graph.inputs, given.tensors, strict=False):
             self.new[node] = self.node(t)
-        for node, (kind, what) in zip(self.graph.captured, program.border.captured, strict=True):
+        for node, (kind, what) in zip(self.graph.captured, program.sources, strict=True):
             if kind == "tensor":
                 self.new[node] = self.node(program.tensor((kind, what), tensors))
             elif kind == "generator":
@@ -59,7 +61,7 @@ class Copy:
                 self.streams[node] = generator
                 self.new[node] = self.trace.random.of(generator).node
             else:
-                value = evaluated(what, program.state.numbers, given.floats)
+                value = evaluated(what, self.values)
                 self.new[node] = ir.constant(np.array(value, np.float64))
 
     def node(self, t: Tensor) -> Node:

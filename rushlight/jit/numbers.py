@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from rushlight.dims import Dim, at
 from rushlight.graph.host import Host
+from rushlight.graph.parse import parse_size
 
 Formula = Any
+UNARY = ("neg", "pos", "abs")
 OPERATIONS = {
     name: getattr(operator, name)
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs")
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", *UNARY)
 }
 
 
@@ -33,10 +37,12 @@ class Formulas:
         self.names: dict[int, str] = {}
 
     def of(self, number: Any) -> Formula:
-        if type(number) is not Host:
+        if not isinstance(number, Host):
             return float(number)
         if id(number) in self.places:
             return ["argument", self.places[id(number)]]
+        if isinstance(number.formula, Dim):
+            return ["size", str(number.formula)]
         if isinstance(number.formula, tuple):
             operation, *operands = number.formula
             return [operation.__name__.strip("_"), *map(self.of, operands)]
@@ -54,7 +60,7 @@ class Formulas:
 
     def arguments_in(self, number: Any) -> set[int]:
         """The arguments that a number is computed from."""
-        if type(number) is not Host:
+        if not isinstance(number, Host):
             return set()
         if id(number) in self.places:
             return {self.places[id(number)]}
@@ -62,23 +68,47 @@ class Formulas:
         return set().union(*map(self.arguments_in, operands))
 
 
-def evaluated(formula: Formula, named: Mapping[str, float], arguments: Sequence[float]) -> float:
+class Values(NamedTuple):
+    """What formulas are computed from: named numbers, arguments that are floats, and sizes."""
+
+    named: Mapping[str, float]
+    arguments: Sequence[float] = ()
+    sizes: Mapping[str, int] = MappingProxyType({})
+
+
+def evaluated(formula: Formula, values: Values) -> float:
     """The value of a formula.
 
-    >>> evaluated(["sub", 1.0, ["number", "beta"]], {"beta": 0.25}, ())
+    >>> evaluated(["sub", 1.0, ["number", "beta"]], Values({"beta": 0.25}))
     0.75
     """
     if isinstance(formula, float):
         return formula
     kind, *operands = formula
     if kind == "number":
-        return named[operands[0]]
+        return values.named[operands[0]]
     if kind == "argument":
-        return arguments[operands[0]]
-    return OPERATIONS[kind](*[evaluated(each, named, arguments) for each in operands])
+        return values.arguments[operands[0]]
+    if kind == "size":
+        return float(at(operands[0], values.sizes))
+    return OPERATIONS[kind](*[evaluated(each, values) for each in operands])
 
 
-def checked(formula: Any, named: Mapping[str, float], arguments: int) -> Formula:
+def with_sizes(formula: Formula, symbols: Mapping[str, Dim]) -> Formula:
+    """A formula whose sizes, which are texts in a file, can be computed."""
+    if isinstance(formula, float):
+        return formula
+    kind, *operands = formula
+    if kind == "size":
+        return [kind, parse_size(operands[0], symbols)]
+    if kind in OPERATIONS:
+        return [kind, *[with_sizes(each, symbols) for each in operands]]
+    return formula
+
+
+def checked(
+    formula: Any, named: Mapping[str, float], arguments: int, symbols: Mapping[str, Dim]
+) -> Formula:
     """A formula of a file: an error unless it is one."""
     if isinstance(formula, float):
         return formula
@@ -89,9 +119,11 @@ def checked(formula: Any, named: Mapping[str, float], arguments: int) -> Formula
     elif kind == "argument":
         if type(operands[0]) is not int or not 0 <= operands[0] < arguments:
             raise ValueError(f"there is no argument {operands[0]!r:.40}")
-    elif kind not in OPERATIONS or len(operands) != (1 if kind in ("neg", "pos", "abs") else 2):
+    elif kind == "size":
+        parse_size(operands[0], symbols)
+    elif kind not in OPERATIONS or len(operands) != (1 if kind in UNARY else 2):
         raise ValueError(f"{kind!r:.40} is no operation on numbers")
     else:
         for each in operands:
-            checked(each, named, arguments)
+            checked(each, named, arguments, symbols)
     return formula

@@ -5,29 +5,34 @@ It needs no Python function: one that was read from a file is like one that was 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any
 
 import numpy as np
 
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter
+from rushlight.dims import Dim
 from rushlight.graph import ir
+from rushlight.graph.extents import Condition, Sizes
 from rushlight.graph.ir import Graph
-from rushlight.jit.numbers import Formula, evaluated
+from rushlight.graph.parse import parse_size
+from rushlight.graph.verify import verify
+from rushlight.jit.native import Made, restricted
+from rushlight.jit.numbers import Formula, Values, evaluated, with_sizes
 from rushlight.jit.state import State
 from rushlight.jit.structure import Shape, collect, filled
-from rushlight.passes import pipeline
-from rushlight.passes.recompute import split
 from rushlight.runtime.differentiable import Call, Differentiable
-from rushlight.runtime.executable import Executable
+from rushlight.runtime.general import sized
 from rushlight.runtime.overlap import Memory
-from rushlight.settings import get_num_threads
+from rushlight.runtime.shapes import LETTERS
 from rushlight.tensor import Tensor, wrap
 
 OWNED = ("input", "tensor", "gradient")
+SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+RELATIONS = {name: getattr(operator, name) for name in SIGNS}
 Place = tuple[str, int]
 """A tensor of a call: ("input", number) or ("tensor", number in the state)."""
 
@@ -54,6 +59,8 @@ class Border:
     wanted: list[Place] = field(default_factory=list)
     gradients: list[tuple[Place, bool]] = field(default_factory=list)  # and whether it is None
     found: list[tuple[Place, bool]] = field(default_factory=list)  # whether .grad must be None
+    symbols: list[tuple[str, int]] = field(default_factory=list)  # sizes, each with an example
+    conditions: list[tuple[str, str, str, bool]] = field(default_factory=list)  # on sizes
     training: bool | None = None  # the mode of the module, if that makes a difference
 
 
@@ -63,18 +70,28 @@ class Mismatch(TypeError):
 
 @dataclass(slots=True)
 class Given:
-    """The tensors and floats of a call."""
+    """The tensors and floats of a call, and what the symbols for sizes are in it."""
 
     tensors: list[Tensor]
     floats: list[float]
+    sizes: dict[str, int]
 
 
 class Program:
     """A graph with its border, compiled when it is first called."""
 
-    def __init__(self, graph: Graph, border: Border, state: State) -> None:
-        self.graph, self.border, self.state = graph, border, state
+    def __init__(self, graph: Graph, border: Border, state: State, trusted: bool = True) -> None:
+        self.graph, self.border, self.state, self.trusted = graph, border, state, trusted
         self.made: dict[Any, Made] = {}
+        self.sizes = Sizes()
+        self.right: set[tuple[int, ...]] = set()  # sizes for which the conditions hold
+        symbols = symbols_of(border)
+        self.conditions = [condition_of(each, symbols) for each in border.conditions]
+        self.returned = [with_sizes(formula, symbols) for formula in border.returned]
+        self.sources = [
+            (kind, with_sizes(what, symbols) if kind == "number" else what)
+            for kind, what in border.captured
+        ]
         written = {target for target, _ in graph.writes}
         changed = any([place[0] == "input" for place, _ in border.gradients])
         self.own = changed or not written.isdisjoint(graph.inputs)
@@ -109,9 +126,35 @@ class Program:
                 raise Mismatch(f"a number is {floats[i]}; the program is one for {fixed}")
             floats[i] = fixed
         found = [tensors[i] for i in range(border.tensors)]
+        sizes: dict[str, int] = {}
         for name, shape in border.arguments:
-            self.check(name, shape, found)
-        return Given(found, [floats[i] for i in range(border.floats)])
+            self.check(name, shape, found, sizes)
+        if sizes:
+            self.check_sizes(sizes)
+        return Given(found, [floats[i] for i in range(border.floats)], sizes)
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """An error if the program is not right for these sizes."""
+        key = tuple(sizes.values())
+        if key not in self.right:
+            for condition, text in zip(self.conditions, self.border.conditions, strict=True):
+                if not condition.holds(sizes):
+                    relation, left, right, answer = text
+                    asked = f"{left} {SIGNS[relation]} {right}"
+                    raise Mismatch(f"the sizes {dict(sizes)}: {asked} must be {answer}")
+            if not self.trusted:
+                self.verify(sizes)
+            self.right.add(key)
+
+    def verify(self, sizes: Mapping[str, int]) -> None:
+        """An error unless the graph of a file is right for these sizes."""
+        graph, new = sized(self.graph, sizes) if sizes else (self.graph, {})
+        streams = [
+            new.get(node, node)
+            for node, (kind, _) in zip(self.graph.captured, self.border.captured, strict=True)
+            if kind == "generator"
+        ]
+        verify(graph, streams)
 
     def paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """(name, shape, value) of the arguments; what is no tensor may be left out."""
@@ -130,20 +173,22 @@ class Program:
             elif shape[0] != "plain":
                 raise Mismatch(f"{name}: expected {self.described(shape)}, got nothing")
 
-    def check(self, name: str, shape: Shape, tensors: Sequence[Tensor]) -> None:
+    def check(
+        self, name: str, shape: Shape, tensors: Sequence[Tensor], sizes: dict[str, int]
+    ) -> None:
         """An error if tensors of an argument have other types than those of the graph."""
         kind, *content = shape
         if kind == "tensor":
             expected, array = self.graph.inputs[content[0]].type, tensors[content[0]]._array
-            if array.shape != expected.shape or array.dtype != expected.dtype.numpy:
+            if not fits(expected, array, sizes):
                 got = ir.type_of(array)
                 raise Mismatch(f"{name}: expected a tensor {expected}, got {got}")
         elif kind == "dict":
             for key, inner in content[0]:
-                self.check(f"{name}[{key!r}]", inner, tensors)
+                self.check(f"{name}[{key!r}]", inner, tensors, sizes)
         elif kind not in ("number", "plain"):
             for i, inner in enumerate(content[-1]):
-                self.check(f"{name}[{i}]", inner, tensors)
+                self.check(f"{name}[{i}]", inner, tensors, sizes)
 
     def described(self, shape: Shape) -> str:
         kind, *content = shape
@@ -157,7 +202,9 @@ class Program:
         """The result of a call."""
         border = self.border
         state = self.state.current()
-        captured = self.captured(state, given.floats)
+        values = Values(self.state.numbers, given.floats, given.sizes)
+        captured = self.captured(state, values)
+        self.sizes.now = given.sizes
         if not self.memory.fits(given.tensors, captured):
             raise self.misfit(captured)
         tensors = [*given.tensors, *state]
@@ -182,10 +229,7 @@ class Program:
         self.leave(rest, tensors)
         if call is not None:
             call.remember()
-        formulas, numbers = border.returned, self.state.numbers
-        return filled(
-            border.result, outputs, lambda i: evaluated(formulas[i], numbers, given.floats)
-        )
+        return filled(border.result, outputs, lambda i: evaluated(self.returned[i], values))
 
     def leave(self, arrays: Sequence[np.ndarray], tensors: Sequence[Tensor]) -> None:
         """Counts what was written, and gives tensors their gradients."""
@@ -201,10 +245,10 @@ class Program:
         kind, number = place
         return tensors[number if kind == "input" else self.border.tensors + number]
 
-    def captured(self, state: Sequence[Tensor], floats: Sequence[float]) -> list[Any]:
+    def captured(self, state: Sequence[Tensor], values: Values) -> list[Any]:
         """What the graph captures, as it is now."""
         found: list[Any] = []
-        for kind, what in self.border.captured:
+        for kind, what in self.sources:
             if kind == "tensor":
                 found.append(state[what]._array)
             elif kind == "gradient":
@@ -215,7 +259,7 @@ class Program:
             elif kind == "generator":
                 found.append(self.state.generators[what])
             else:
-                found.append(np.array(evaluated(what, self.state.numbers, floats), np.float64))
+                found.append(np.array(evaluated(what, values), np.float64))
         return found
 
     def misfit(self, captured: Sequence[Any]) -> RuntimeError:
@@ -238,83 +282,27 @@ class Program:
         return made
 
 
-class Made:
-    """The native code of a program, with or without gradients of some tensors."""
-
-    shapes = None
-
-    def __init__(self, program: Program, mask: tuple[bool, ...], state: Sequence[Tensor]) -> None:
-        border = program.border
-        self.program, self.state, self.threads = program, state, 0
-        self.count, self.axes = border.count, [None] * border.count
-        self.backward: Executable | None = None
-        self.graph, gradients = restricted(program.graph, border, mask)
-        self.holders = [state[what] if kind == "tensor" else None for kind, what in border.captured]
-        if not mask:
-            self.forward = Executable(self.graph, self.holders)
-        else:
-            self.differentiate(border, mask, gradients)
-        for made in (self.forward, self.backward):
-            if made is not None:
-                self.threads = self.threads or made.program.threads
-
-    def differentiate(self, border: Border, mask: tuple[bool, ...], gradients: int) -> None:
-        """Cuts the graph in two."""
-        chosen = [i for i, wanted in enumerate(mask) if wanted]
-        self.roots, self.unused = border.roots, [False] * len(chosen)
-        self.wanted = [self.index(border.wanted[i]) for i in chosen]
-        graph = pipeline.run(self.graph)
-        tangents, end = graph.inputs[border.tensors :], self.count + gradients
-        ahead = (*graph.outputs[: self.count], *graph.outputs[end:])
-        parts = split(graph, ahead, tangents, graph.outputs[self.count : end])
-        places = {node: i for i, node in enumerate(graph.inputs)}
-        self.kept = [places.get(node) for node in parts.saved]
-        used = set(ir.walk(parts.backward.roots))
-        pairs = zip(graph.captured, border.captured, strict=True)
-        held = [what for node, (kind, what) in pairs if kind == "tensor" and node in used]
-        self.needed = [self.index(("tensor", number)) for number in held]
-        self.needed += [place for place in self.kept if place is not None]
-        self.forward = Executable(parts.forward)
-        self.backward = Executable(parts.backward)
-
-    def index(self, place: Place) -> int:
-        """Where a tensor is among those of a call."""
-        kind, number = place
-        return number if kind == "input" else self.program.border.tensors + number
-
-    def find(self, place: int, tensors: Sequence[Tensor]) -> Tensor:
-        return tensors[place]
-
-    def wrapped(self, arrays: Sequence[np.ndarray]) -> list[Tensor]:
-        return [wrap(a) for a in arrays]
-
-    def node_of(self, place: int) -> ir.Node:
-        """The leaf of the graph that is a tensor of a call."""
-        border = self.program.border
-        if place < border.tensors:
-            return self.graph.inputs[place]
-        number = ("tensor", place - border.tensors)
-        return self.graph.captured[border.captured.index(number)]
-
-    def serves(self, state: Sequence[Tensor]) -> bool:
-        """Whether tensors, and the number of threads, are those that the code was made for."""
-        if self.threads and self.threads != get_num_threads():
-            return False
-        if state is self.state:
-            return True
-        self.state = state
-        pairs = zip(self.holders, self.program.border.captured, strict=True)
-        return all([t is None or is_(t, state[what]) for t, (_, what) in pairs])
+def fits(expected: ir.TensorType, array: np.ndarray, sizes: dict[str, int]) -> bool:
+    """Whether an array has a type; what its symbols are goes to ``sizes``."""
+    if array.ndim != len(expected.shape) or array.dtype != expected.dtype.numpy:
+        return False
+    pairs = zip(expected.shape, array.shape, strict=True)
+    return all([(n if type(n) is int else sizes.setdefault(str(n), m)) == m for n, m in pairs])
 
 
-def restricted(graph: Graph, border: Border, mask: tuple[bool, ...]) -> tuple[Graph, int]:
-    """The graph with only those gradients that ``mask`` chooses, and how many they are."""
-    begin, end = border.count, border.count + len(border.wanted)
-    pairs = zip(graph.outputs[begin:end], mask or [False] * len(border.wanted), strict=True)
-    kept = [node for node, wanted in pairs if wanted]
-    inputs = graph.inputs if mask else graph.inputs[: border.tensors]
-    outputs = (*graph.outputs[:begin], *kept, *graph.outputs[end:])
-    return Graph(inputs, graph.captured, outputs, graph.writes, graph.names), len(kept)
+def symbols_of(border: Border) -> dict[str, Dim]:
+    """The symbols for sizes by their names."""
+    return {name: symbol_of(name, example) for name, example in border.symbols}
+
+
+def symbol_of(name: str, example: int) -> Dim:
+    return Dim.symbol(name, example, LETTERS.index(name))
+
+
+def condition_of(plain: tuple[str, str, str, bool], symbols: Mapping[str, Dim]) -> Condition:
+    relation, left, right, answer = plain
+    sides = parse_size(left, symbols), parse_size(right, symbols)
+    return Condition(RELATIONS[relation], *sides, answer)
 
 
 def kind_of(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from rushlight.autograd.modes import local
@@ -14,6 +15,7 @@ from rushlight.jit.program import Mismatch, Program
 from rushlight.jit.recording import record
 from rushlight.jit.state import State
 from rushlight.nn.module import Module
+from rushlight.runtime.shapes import AnySize
 from rushlight.symbol import TraceError
 
 Example = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -38,6 +40,7 @@ class Programs:
         self.function, self.name, self.state, self.module = function, name, state, module
         self.list: list[Program] = []
         self.examples: list[Example] = []  # arguments that the programs were recorded with
+        self.any_size = {mode: AnySize(None) for mode in (None, True, False)}
         self.starts_training = False  # the mode in which the programs of a file were saved
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -74,37 +77,46 @@ class Programs:
         """Adds the program for such arguments."""
         assert self.function is not None
         parameters = [] if self.module is None else list(self.module.parameters())
-        program = record(self.function, args, kwargs, self.state, parameters)
+        any_size = self.any_size[self.training]
+        program = record(self.function, args, kwargs, self.state, parameters, any_size)
         program.border.training = self.training
         self.list.append(program)
         self.examples.append((args, kwargs))
         return program
 
-    def both_modes(self) -> list[Program]:
-        """The programs, and those of the other mode of the module where they differ."""
-        if self.module is None or self.function is None:
+    def complete(self) -> list[Program]:
+        """All programs that a file needs: those for other sizes, and for the other mode, too."""
+        if self.function is None:
             return self.list
         if not self.list:
             raise TraceError(
                 f"{self.name} has no program yet: call it once with an example, or use "
-                "rl.jit.trace(module, example)"
+                "rl.jit.trace(f, example)"
             )
-        found: list[Program] = []
-        for program, (args, kwargs) in zip(self.list, self.examples, strict=True):
-            found.append(program)
-            with switched(self.module, not program.border.training):
+        found = list(self.list)
+        for args, kwargs in self.examples:
+            for mode in (self.training,) if self.module is None else (True, False):
+                found += self.recorded_in(mode, args, kwargs)
+        exact = [program for program in found if not program.border.symbols]
+        general = [program for program in found if program.border.symbols]
+        return joined([*exact, *general])
+
+    def recorded_in(
+        self, mode: bool | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> list[Program]:
+        """The programs of a call in one mode: for its sizes, and for all."""
+        assert self.function is not None
+        found = []
+        parameters = [] if self.module is None else list(self.module.parameters())
+        with switched(self.module, mode):
+            for any_size in (None, AnySize(True)):
                 try:
-                    other = record(
-                        self.function, args, kwargs, self.state, list(self.module.parameters())
-                    )
-                except Exception:  # batch norm of one sample, say: this mode alone is saved
+                    made = record(self.function, args, kwargs, self.state, parameters, any_size)
+                except Exception:  # batch norm of one sample, say: this mode is not saved
                     continue
-            other.border.training = not program.border.training
-            if is_same(program, other):
-                found[-1] = Program(program.graph, with_mode(program, None), self.state)
-            else:
-                found.append(other)
-        return unique(found)
+                made.border.training = mode
+                found.append(made)
+        return found
 
     @property
     def first(self) -> Program:
@@ -120,37 +132,32 @@ class Programs:
         return self.first.forward_graph
 
 
-def with_mode(program: Program, training: bool | None) -> Any:
-    border = program.border
-    fields = {name: getattr(border, name) for name in type(border).__slots__}
-    return type(border)(**{**fields, "training": training})
-
-
-def is_same(one: Program, other: Program) -> bool:
-    """Whether two programs do the same, whatever their modes are."""
-    borders = with_mode(one, None) == with_mode(other, None)
-    return borders and text(one) == text(other)
-
-
-def unique(programs: list[Program]) -> list[Program]:
-    """The programs without those that do what an earlier one does in the same mode."""
-    found: list[Program] = []
+def joined(programs: list[Program]) -> list[Program]:
+    """Each program once; one that does the same in both modes is for both."""
+    found: dict[Any, Program] = {}
     for program in programs:
-        mode = program.border.training
-        if not any([is_same(program, p) and p.border.training in (None, mode) for p in found]):
-            found.append(program)
-    return found
+        first = found.setdefault(essence(program), program)
+        if first.border.training not in (None, program.border.training):
+            border = replace(first.border, training=None)
+            found[essence(program)] = Program(first.graph, border, first.state)
+    return list(found.values())
 
 
-def text(program: Program) -> str:
-    return show_graph(program.graph, sources=False)
+def essence(program: Program) -> str:
+    """What two programs have in common that do the same, whatever their modes are."""
+    names = [(name, 0) for name, _ in program.border.symbols]
+    border = replace(program.border, training=None, symbols=names)
+    return f"{border}\n{show_graph(program.graph, sources=False)}"
 
 
 @contextmanager
-def switched(module: Module, training: bool) -> Iterator[None]:
+def switched(module: Module | None, training: bool | None) -> Iterator[None]:
     """A block in which a module is in another mode."""
+    if module is None or training is module.training:
+        yield
+        return
     before = [(inner, inner.training) for inner in module.modules()]
-    module.train(training)
+    module.train(bool(training))
     try:
         yield
     finally:

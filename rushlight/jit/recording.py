@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,21 @@ import numpy as np
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import enable_grad, local
 from rushlight.autograd.tape import edge, leaves_below
+from rushlight.dims import Settled, symbols_of
 from rushlight.graph import ir
-from rushlight.graph.arguments import flatten
+from rushlight.graph.arguments import Arguments, flatten
 from rushlight.graph.effects import Capture
+from rushlight.graph.extents import Condition
 from rushlight.graph.ir import Graph
+from rushlight.graph.script import scripted
 from rushlight.graph.trace import Trace
 from rushlight.jit.numbers import Formulas
 from rushlight.jit.program import Border, Place, Program
 from rushlight.jit.state import State
-from rushlight.jit.structure import PLAIN, Leaves, Shape, filled
-from rushlight.runtime.specialization import specialize, tracing
-from rushlight.symbol import Symbol, TraceError
+from rushlight.jit.structure import PLAIN, Leaves, filled
+from rushlight.runtime.shapes import LETTERS, AnySize, Shapes
+from rushlight.runtime.specialization import fitting, tracing
+from rushlight.symbol import Symbol, TraceError, Undecided
 from rushlight.tensor import Tensor, wrap
 
 
@@ -32,22 +37,26 @@ def record(
     kwargs: Mapping[str, Any],
     state: State,
     parameters: Sequence[Tensor] = (),
+    any_size: AnySize | None = None,
 ) -> Program:
     """The program of ``function(*args, **kwargs)``; nothing is changed.
 
     If the call itself computes no gradients, the program can give those of its results with respect
-    to all tensors of floats among the arguments, and to the ``parameters``.
+    to all tensors of floats among the arguments, and to the ``parameters``. ``any_size`` knows the
+    sizes of earlier calls: those that change are symbols.
     """
     arguments = Call(function, args, kwargs)
     program = arguments.traced(state)
-    if program.border.gradients or program.border.found:
-        return program
     wanted = [t for t in (*arguments.tensors, *parameters) if may_want(t)]
-    try:
-        with wanting(wanted), enable_grad():
-            return arguments.traced(state)
-    except Exception:  # it may write to them in place, which leaves that want gradients forbid
-        return program
+    trains = bool(program.border.gradients or program.border.found)
+    with nullcontext() if trains else wanting(wanted), nullcontext() if trains else enable_grad():
+        try:
+            general = None if any_size is None else arguments.traced_for_all(state, any_size)
+            if general is not None:
+                return general
+            return program if trains else arguments.traced(state)
+        except Exception:  # it may write to tensors in place, which leaves with gradients forbid
+            return program
 
 
 class Call:
@@ -63,32 +72,63 @@ class Call:
         self.shapes = [(name, self.leaves.shape(value, name)) for name, value in pairs]
         self.tensors, self.floats = self.leaves.tensors, self.leaves.floats
 
-    def traced(self, state: State) -> Program:
-        """Runs the function on symbols."""
-        recorder = Recorder(self.shapes, len(self.positional), len(self.tensors))
-        floats = set(range(len(self.floats)))
+    def flat(self) -> Arguments:
+        """The function, whose surroundings are looked at, then tensors and floats."""
+        return flatten((self.function, *self.tensors, *self.floats), {}, self.lifted)
+
+    @property
+    def lifted(self) -> set[int]:
+        return set(range(len(self.floats)))
+
+    def traced(self, state: State, shapes: Shapes | None = None) -> Program:
+        """Runs the function on symbols; with its own control flow, if that will not do."""
         with tracing:
-            flat = flatten((self.function, *self.tensors, *self.floats), {}, floats)
-            graph = specialize(recorder, flat, floats, only_graph=True).graph
-        program = recorder.program(graph, self.tensors, state)
-        program.border.defaults = self.defaults
-        return program
+            recorder = Recorder(self, self.function)
+            try:
+                graph = recorder.traced(shapes)
+            except Undecided as error:
+                other = scripted(self.function)
+                if other is None and not error.optional:
+                    raise
+                recorder = Recorder(self, other or self.function)
+                graph = recorder.traced(shapes, converted=True)
+        return recorder.program(graph, state)
+
+    def traced_for_all(self, state: State, any_size: AnySize) -> Program | None:
+        """The program for all sizes, of which some have changed; None if none has."""
+
+        def attempt(shapes: Shapes) -> Program:
+            program = self.traced(state, shapes)
+            for relation, left, right, answer in program.conditions:
+                if relation is operator.eq and answer and int in (type(left), type(right)):
+                    raise Settled(symbols_of([left, right]), "")  # it is no size that may change
+            return program
+
+        with tracing:
+            return any_size.make(self.flat(), attempt)
 
 
 class Recorder:
     """Called in the place of the function: notes its trace, and adds gradients of its results."""
 
-    def __init__(self, shapes: list[tuple[str, Shape]], positional: int, tensors: int) -> None:
-        self.shapes, self.positional, self.tensors = shapes, positional, tensors
+    def __init__(self, call: Call, follow: Callable[..., Any]) -> None:
+        self.call, self.follow = call, follow
         self.trace: Any = None
 
-    def __call__(self, function: Callable[..., Any], *flat: Any) -> list[Tensor]:
+    def traced(self, shapes: Shapes | None, converted: bool = False) -> Graph:
+        """The graph of the call, of which the rest is in this object."""
+        given, lifted = self.call.flat(), self.call.lifted
+        follow = self if converted else None
+        return fitting(self, given, lifted, True, shapes, follow).graph
+
+    def __call__(self, _: Any, *flat: Any) -> list[Tensor]:
         self.trace, leaves = local.state.trace, Leaves()
-        tensors, self.floats = flat[: self.tensors], flat[self.tensors :]
-        values = [filled(shape, tensors, self.floats.__getitem__) for _, shape in self.shapes]
-        named = zip([name for name, _ in self.shapes], values, strict=True)
-        kwargs = dict(list(named)[self.positional :])
-        result = function(*values[: self.positional], **kwargs)
+        count, positional = len(self.call.tensors), len(self.call.positional)
+        tensors, self.floats = flat[:count], flat[count:]
+        shapes = self.call.shapes
+        values = [filled(shape, tensors, self.floats.__getitem__) for _, shape in shapes]
+        named = zip([name for name, _ in shapes], values, strict=True)
+        result = self.follow(*values[:positional], **dict([*named][positional:]))
         self.result = leaves.shape(result, "the result")
         self.results, self.returned = leaves.tensors, leaves.floats
         self.roots, self.wanted, gradients = self.differentiate() if local.state.grad else ([],) * 3
@@ -119,9 +159,10 @@ class Recorder:
         self.trace.inputs.append(node)
         return wrap(Symbol(self.trace, node, like))
 
-    def program(self, graph: Graph, tensors: Sequence[Tensor], state: State) -> Program:
+    def program(self, graph: Graph, state: State) -> Program:
         """The program of what was traced."""
         trace, formulas = self.trace, Formulas(self.floats)
+        tensors, extents = self.call.tensors, self.trace.extents
         effects = trace.effects
         kept = [node for _, node in effects.gradients if node is not None]
         count = len(self.results)
@@ -145,8 +186,8 @@ class Recorder:
 
         fixed = set().union(*map(formulas.arguments_in, trace.numbers.asked))
         border = Border(
-            arguments=self.shapes,
-            defaults={},
+            arguments=self.call.shapes,
+            defaults=self.call.defaults,
             tensors=len(tensors),
             floats=len(self.floats),
             fixed={i: float(self.floats[i].read()) for i in sorted(fixed)},
@@ -158,6 +199,8 @@ class Recorder:
             wanted=[place(t) for t in self.wanted],
             gradients=[(place(t), node is None) for t, node in effects.gradients],
             found=[(place(t), g is None) for t, g in trace.grads_read.values()],
+            symbols=symbols_of_inputs(graph),
+            conditions=[] if extents is None else [*map(written_down, extents.conditions)],
         )
         state.numbers.update(formulas.named)
         return Program(graph, border, state)
@@ -206,6 +249,22 @@ def bound(
         else:
             positional.append((name, value))
     return positional, named, defaults
+
+
+def symbols_of_inputs(graph: Graph) -> list[tuple[str, int]]:
+    """The sizes of arguments that may change, each with an example, in their order."""
+    found = symbols_of([node.type.shape for node in graph.inputs])
+    return [(symbol.name, symbol.example) for symbol in sorted(found, key=order_of_symbol)]
+
+
+def order_of_symbol(symbol: Any) -> int:
+    return LETTERS.index(symbol.name)
+
+
+def written_down(condition: Condition) -> tuple[str, str, str, bool]:
+    """What must hold for sizes, as plain data."""
+    relation, left, right, answer = condition
+    return relation.__name__, str(left), str(right), answer
 
 
 def may_want(t: Tensor) -> bool:

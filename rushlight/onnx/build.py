@@ -30,6 +30,33 @@ Bound = Mapping[str, Any]  # attributes that a function's body refers to
 Finder = Callable[[str, str, int], tuple[Any, Bound] | None]
 
 
+DATA, KNOWN, STATISTIC = "data", "known", "statistic"
+
+
+def roles_of(steps: Sequence[Step]) -> dict[str, set[str]]:
+    """What the values of a body are read as.
+
+    What only makes values that must be known is itself read as one.
+    """
+    roles: dict[str, set[str]] = defaultdict(set)
+    for step in reversed(steps):
+        importer = step.importer
+        structural = importer.host and all([roles[name] == {KNOWN} for name in step.outputs])
+        for name, parameter in zip(step.inputs, step.names, strict=True):
+            if parameter in importer.known or structural:
+                roles[name].add(KNOWN)
+            else:
+                roles[name].add(STATISTIC if parameter in importer.statistics else DATA)
+        for body in step.bodies.values():
+            for name in body.captures:
+                roles[name].add(DATA)
+    return roles
+
+
+def is_floating(array: np.ndarray) -> bool:
+    return array.dtype in HELD and dtypes.from_numpy(array.dtype).category >= dtypes.FLOAT
+
+
 class Store:
     """Gives the tensors of a file their places in a module, under names that Python allows.
 
@@ -83,17 +110,25 @@ class Builder:
         standard: Finder,
         external: Any,
         depth: int = 0,
+        in_function: bool = False,
     ) -> None:
         self.store, self.versions, self.functions = store, versions, functions
-        self.standard, self.external, self.depth = standard, external, depth
+        self.standard, self.external = standard, external
+        self.depth, self.in_function = depth, in_function
 
     def inside(self, imports: Iterable[Any] | None = None) -> Builder:
-        """A builder for what lies inside a node."""
+        """A builder for what lies inside a node: a graph, or a function with its own imports."""
         if self.depth >= MOST_DEPTH:
             raise OnnxError(f"graphs or functions are nested more than {MOST_DEPTH} deep")
         versions = self.versions if imports is None else versions_of(imports)
         return Builder(
-            self.store, versions, self.functions, self.standard, self.external, self.depth + 1
+            self.store,
+            versions,
+            self.functions,
+            self.standard,
+            self.external,
+            self.depth + 1,
+            self.in_function or imports is not None,
         )
 
     def graph(self, proto: Any, outer: Iterable[str] = (), bound: Bound | None = None) -> Body:
@@ -155,40 +190,32 @@ class Builder:
         for name in outputs:
             if name not in known | outer:
                 raise OnnxError(f"the output {name!r} is not computed")
-        slots = self.place(arrays, constants, steps, inputs)
-        own = {*inputs, *constants, *arrays}.union(*[step.outputs for step in steps])
         reads = set(outputs).union(*[step.reads() for step in steps])
-        return Body(inputs, outputs, steps, constants, slots, sorted(reads - own))
+        slots = self.place(arrays, constants, steps)
+        return Body(inputs, outputs, steps, constants, slots, sorted(reads - known))
 
     def place(
         self,
         arrays: Mapping[str, np.ndarray],
         constants: dict[str, np.ndarray],
-        steps: Iterable[Step],
-        inputs: Sequence[str],
+        steps: Sequence[Step],
     ) -> list[Slot]:
-        """Decides what each initializer is: a parameter, a buffer, or a constant."""
-        roles: dict[str, set[str]] = defaultdict(set)
-        for step in steps:
-            for name, parameter in zip(step.inputs, step.names, strict=True):
-                if parameter in step.importer.known:
-                    roles[name].add("known")
-                elif parameter in step.importer.statistics:
-                    roles[name].add("statistic")
-                else:
-                    roles[name].add("data")
-            for body in step.bodies.values():
-                for name in body.captures:
-                    roles[name].add("data")
+        """Decides what each tensor of the file is: a parameter, a buffer, or a constant."""
+        roles = roles_of(steps)
         slots = []
         for name, array in arrays.items():
             structure = array.dtype in SHAPE_LIKE and array.ndim < 2
-            if array.dtype not in HELD or structure or roles[name] == {"known"}:
+            if array.dtype not in HELD or structure or roles[name] == {KNOWN}:
                 constants[name] = array
             else:
-                floating = dtypes.from_numpy(array.dtype).category >= dtypes.FLOAT
-                trained = floating and array.ndim > 0 and "statistic" not in roles[name]
+                trained = is_floating(array) and array.ndim > 0 and STATISTIC not in roles[name]
                 slots.append(self.store.add(name, array, trained))
+        if self.in_function:
+            return slots
+        for name, array in list(constants.items()):  # weights that the file has as nodes
+            if is_floating(array) and array.size > 1 and roles[name] - {KNOWN}:
+                slots.append(self.store.add(name, array, STATISTIC not in roles[name]))
+                del constants[name]
         return slots
 
     def step(self, node: Any, names: set[str], bound: Bound) -> Step:

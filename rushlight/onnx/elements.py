@@ -89,12 +89,13 @@ def array_of(proto: Any, external: Any = None) -> np.ndarray:
             raise OnnxError("external data are allowed for initializers only")
         return unpacked(external(proto, length), kind, count).reshape(shape)
     if proto.HasField("raw_data"):
-        if len(proto.raw_data) != length:
+        data = proto.raw_data  # each look at the field is a copy
+        if len(data) != length:
             raise OnnxError(
                 f"the shape {list(shape)} of {kind.numpy.name} needs {length} bytes, "
-                f"the file has {len(proto.raw_data)}"
+                f"the file has {len(data)}"
             )
-        return unpacked(proto.raw_data, kind, count).reshape(shape)
+        return unpacked(data, kind, count).reshape(shape)
     return single_values(getattr(proto, kind.field), kind, count).reshape(shape)
 
 

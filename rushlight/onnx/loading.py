@@ -128,13 +128,18 @@ class Argument:
         self.dtype = element_of(tensor.elem_type).numpy if self.kind == "tensor_type" else None
         self.shape: list[int | None] | None = None
         if self.kind == "tensor_type" and tensor.HasField("shape"):
-            dims = tensor.shape.dim
-            self.shape = [d.dim_value if d.HasField("dim_value") else None for d in dims]
+            dims = tensor.shape.dim  # some writers have -1 for a size that varies
+            self.shape = [
+                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims
+            ]
 
     def take(self, value: Any) -> Any:
         """The argument for it, checked."""
         if isinstance(value, (list, tuple)):
             return [self.take(v) for v in value]
+        if isinstance(value, (bool, int, float)) and self.dtype is not None:
+            value = np.array(value, self.dtype)  # known when a function is traced
+            return value.reshape([1] * len(self.shape or ()))
         if value is None or self.kind != "tensor_type":
             return value if not isinstance(value, np.ndarray) else from_numpy(value)
         if isinstance(value, (np.ndarray, np.generic)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from rushlight.onnx.importers.registry import integers, known, op, tensor_of
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
-ROUNDINGS = {
+ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor,
@@ -233,13 +233,13 @@ def roi_align(
             for a, u in rows
             for b, v in columns
         ]
-        cells = (x.shape[1], output_height, counts[0], output_width, counts[1])
+        shape = (x.shape[1], output_height, counts[0], output_width, counts[1])
         if mode == "max":
-            parts = ops.stack([corner.reshape(cells) for corner in corners])
+            parts = ops.stack([corner.reshape(shape) for corner in corners])
             results.append(ops.amax(parts, [0, 3, 5]))
         else:
             whole = corners[0] + corners[1] + corners[2] + corners[3]
-            results.append(whole.reshape(cells).mean([2, 4]))
+            results.append(whole.reshape(shape).mean([2, 4]))
     return ops.stack(results)
 
 

@@ -25,15 +25,8 @@ def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
         return np.take(x, indices, axis)
     axis %= x.ndim
     places = wrapped(indices, x.shape[axis])
-    if axis == 0 and x.ndim == 2 and x.is_floating_point():
-        return ops.embedding(x, places) if False else rows(x, places)
     y = x.index_select(axis, places.reshape(-1))
     return y.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-
-
-def rows(table: Tensor, places: Tensor) -> Tensor:
-    """Rows of a table, as an embedding looks them up."""
-    return table.index_select(0, places.reshape(-1)).reshape(*places.shape, table.shape[1])
 
 
 @op("GatherElements")

@@ -160,7 +160,7 @@ def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) 
     part = x[tuple(keys)]
     if not flipped:
         return part
-    return np.flip(part, flipped) if is_host(part) else part.flip(flipped)
+    return np.flip(part, tuple(flipped)) if is_host(part) else part.flip(flipped)
 
 
 MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
@@ -188,9 +188,6 @@ def pad(
             widths[place : place + 2] = [low, high]
         if constant_value is None:
             return F.pad(x, widths, value=value)
-        if constant_value.dtype is dtypes.bool_ or not constant_value.is_floating_point():
-            mask = F.pad(ops.ones_like(x, dtype=dtypes.bool_), widths)
-            return ops.where(mask, F.pad(x, widths), constant_value.reshape(()))
         mask = F.pad(ops.ones(x.shape, dtype=dtypes.bool_), widths)
         return ops.where(mask, F.pad(x, widths), constant_value.reshape(()))
     for axis, low, high in zip(chosen, before, after, strict=True):
@@ -319,5 +316,6 @@ def column_to_image(
     source = x.reshape(batch, channels, math.prod(block) * columns)
     result = ops.zeros((batch, channels, math.prod(padded)), dtype=x.dtype)
     result = result.index_add(2, index, source).reshape(batch, channels, *padded)
-    keys = [slice(a, a + n) for a, n in zip(low, image, strict=True)]
-    return result[(slice(None), slice(None), *keys)]
+    inner = [slice(a, a + n) for a, n in zip(low, image, strict=True)]
+    whole = [slice(None)] * 2
+    return result[tuple(whole + inner)]

@@ -52,6 +52,11 @@ class Window:
                 self.extra[i] = self.stride[i] - rest
 
     @property
+    def narrow(self) -> bool:
+        """Whether the padding is at most half a window: other pooling allows no more."""
+        return all([2 * p <= k for p, k in zip(self.low, self.kernel, strict=True)])
+
+    @property
     def end(self) -> list[int]:
         return [a + b for a, b in zip(self.high, self.extra, strict=True)]
 
@@ -78,8 +83,7 @@ def max_pool(
     pool = MAXIMA[w.ndim]
     small = x.dtype in (dtypes.int8, dtypes.uint8)
     y = x.to(dtypes.float32) if small else x
-    even = w.low == w.end and all([2 * p <= k for p, k in zip(w.low, w.kernel, strict=True)])
-    if outputs == 1 and even:
+    if outputs == 1 and w.low == w.end and w.narrow:
         y = pool(y, w.kernel, w.stride, w.low, w.dilation)
         return y.to(x.dtype)
     bordered = padded(y, w.low, w.end, lowest(y.dtype))
@@ -124,7 +128,7 @@ def average_pool(
 ) -> Tensor:
     w = Window(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     plain = set(w.dilation) == {1} and not any(w.extra)
-    if plain and w.low == w.high and all([2 * p <= k for p, k in zip(w.low, w.kernel)]):
+    if plain and w.low == w.high and w.narrow:
         return MEANS[w.ndim](x, w.kernel, w.stride, w.low, False, bool(count_include_pad))
     total = window_sum(padded(x, w.low, w.end), w)
     counted = ops.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
@@ -137,15 +141,13 @@ def average_pool(
 
 def window_sum(x: Tensor, w: Window) -> Tensor:
     """The sum of each window of a padded image: one of its elements after the other."""
-    counts = [
-        (n - d * (k - 1) - 1) // s + 1
-        for n, k, s, d in zip(x.shape[2:], w.kernel, w.stride, w.dilation, strict=True)
-    ]
-    for axis, (k, s, d, count) in enumerate(zip(w.kernel, w.stride, w.dilation, counts), 2):
+    for i, (k, s, d) in enumerate(zip(w.kernel, w.stride, w.dilation, strict=True)):
+        axis = i + 2
+        count = (x.shape[axis] - d * (k - 1) - 1) // s + 1
         parts = []
-        for i in range(k):
+        for tap in range(k):
             keys = [slice(None)] * x.ndim
-            keys[axis] = slice(i * d, i * d + (count - 1) * s + 1, s)
+            keys[axis] = slice(tap * d, tap * d + (count - 1) * s + 1, s)
             parts.append(x[tuple(keys)])
         x = sum(parts[1:], parts[0])
     return x

@@ -101,7 +101,8 @@ def while_loop(
     Args:
         cond_fn: returns a bool, or a tensor of one element.
         body_fn: returns the next carried values, which keep their shapes and dtypes.
-        carried_inputs: tensors and numbers, in tuples, lists or dicts.
+        carried_inputs: tensors and numbers, in tuples, lists or dicts. They are values: what the
+            body writes to one in place is not seen outside.
 
     >>> def collatz(n, steps):
     ...     return rl.where(n % 2 == 0, n // 2, 3 * n + 1), steps + 1
@@ -125,12 +126,12 @@ def while_loop(
         return carried.again(after, "while_loop: body_fn")
 
     graphs = traced()
-    leaves = carried.leaves
     if graphs is not None:
-        return carried.build(graphs.repeat(test, body, leaves))
+        return carried.build(graphs.repeat(test, body, carried.leaves))
+    leaves = [t.clone() for t in carried.leaves]  # the body may write to them
     while test(leaves):
-        leaves = body(leaves)
-    return carried.build(own(leaves, carried.leaves))
+        leaves = values(body(leaves))
+    return carried.build(own(leaves, ()))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any) -> Any:
@@ -208,7 +209,8 @@ def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None) -> Any:
     """
     if initializer is None:
         rows = Tree(elems, "foldl: elems is")
-        rows_of("foldl", rows.leaves, None)
+        if not rows_of("foldl", rows.leaves, None):
+            raise ValueError("foldl: without an initializer there must be at least one row")
         initializer = rows.build([x[0] for x in rows.leaves])
         elems = rows.build([x[1:] for x in rows.leaves])
         if not len(Tree(elems, "foldl: elems is").leaves[0]):
@@ -257,21 +259,23 @@ def sweep(
         return after, shown[0].again(result[1], f"{name}: f", "a result for a row")
 
     graphs = traced()
-    if graphs is not None:
-        leaves, stacks = graphs.sweep(body, carried.leaves, rows.leaves, count, reverse)
+    if graphs is not None or not count:
+        assert Graphs.load is not None
+        leaves, stacks = Graphs.load().sweep(body, carried.leaves, rows.leaves, count, reverse)
         return carried.build(leaves), shown[0].build(stacks)
-    leaves, parts = carried.leaves, []
+    leaves, parts = [t.clone() for t in carried.leaves], []  # the body may write to them
     for i in reversed(range(count)) if reverse else range(count):
         before, (leaves, y) = leaves, body(leaves, [x[i] for x in rows.leaves])
         parts.append(own(y, before))  # as it is now: a later step may write to it
+        leaves = values(leaves)
     if reverse:
         parts.reverse()
     stacked = [ops.stack(column) for column in zip(*parts, strict=True)]
-    return carried.build(own(leaves, carried.leaves)), shown[0].build(stacked)
+    return carried.build(own(leaves, ())), shown[0].build(stacked)
 
 
 def rows_of(name: str, leaves: Sequence[Tensor], length: int | None) -> int:
-    """How many rows all of ``leaves`` have; an error if that is not clear, or none."""
+    """How many rows all of ``leaves`` have; an error if that is not clear."""
     for x in leaves:
         if not x.ndim:
             raise ValueError(f"{name}: xs must have rows, got a tensor without dimensions")
@@ -280,8 +284,8 @@ def rows_of(name: str, leaves: Sequence[Tensor], length: int | None) -> int:
         raise ValueError(f"{name}: without xs, length= says how many steps there are")
     if len(set(sizes)) > 1:
         raise ValueError(f"{name}: xs (and length=) must agree in the number of rows, got {sizes}")
-    if sizes[0] < 1:
-        raise ValueError(f"{name}: there must be at least one row, got {sizes[0]}")
+    if sizes[0] < 0:
+        raise ValueError(f"{name}: length= must not be negative, got {sizes[0]}")
     return sizes[0]
 
 
@@ -353,8 +357,16 @@ def own(results: Sequence[Tensor], given: Iterable[Any]) -> list[Tensor]:
 
 def is_shared(t: Tensor) -> bool:
     """Whether a tensor is a view, a parameter, or one that was written to."""
-    written = t._counter is not None and t._counter.value > 0
-    return written or t._base is not None or t._history is LEAF
+    return is_written(t) or t._base is not None or t._history is LEAF
+
+
+def is_written(t: Tensor) -> bool:
+    return t._counter is not None and t._counter.value > 0
+
+
+def values(leaves: Sequence[Tensor]) -> list[Tensor]:
+    """What the next step is given: it may write to that once more."""
+    return [t.clone() if is_written(t) else t for t in leaves]
 
 
 def type_of(t: Tensor) -> tuple[Any, Any]:

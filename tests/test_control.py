@@ -94,11 +94,12 @@ def test_errors_of_type_name_both_types(call: Callable[[], Any], message: str) -
     [
         (lambda: rl.scan(lambda c, x: (c, x), 0, (rl.ones(2), rl.ones(3))), r"got \[2, 3\]"),
         (lambda: rl.scan(lambda c, x: (c, x), 0), r"length="),
-        (lambda: rl.map_fn(lambda x: x, rl.ones(0, 2)), r"at least one row"),
+        (lambda: rl.foldl(lambda a, b: a, rl.ones(0, 2)), r"at least one row"),
+        (lambda: rl.scan(lambda c, x: (c, c), 0, length=-1), r"must not be negative, got -1"),
         (lambda: rl.map_fn(lambda x: x, rl.ones(())), r"must have rows"),
         (lambda: rl.switch(0, []), r"at least one branch"),
     ],
-    ids=["lengths", "no length", "no rows", "no dimension", "no branch"],
+    ids=["lengths", "no length", "no rows", "negative", "no dimension", "no branch"],
 )
 def test_errors_of_value_say_what_was_given(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

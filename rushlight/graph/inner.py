@@ -85,12 +85,10 @@ class Inner(Trace):
             self.outer.read_gradient(t)
         return super().read_gradient(t)
 
-    def refuse_effects(self, arguments: Sequence[Symbol]) -> None:
+    def refuse_effects(self, rows: Sequence[Symbol]) -> None:
         """An error for what a function must not leave behind if it may run never, or many times."""
-        if any([symbol.version for symbol in arguments]):
-            raise TraceError(
-                "a branch or loop writes in place to a value that it is given: return a new one"
-            )
+        if any([symbol.version for symbol in rows]):
+            raise TraceError("a loop writes in place to a row that it is given: write to a copy")
         for t, before in self.kept.values():
             if t._grad is not before.get("_grad"):
                 raise TraceError(
@@ -142,6 +140,7 @@ class Part:
         self.inner = inner = Inner(outer)
         self.inputs: list[Node] = []
         self.leaves: list[Tensor] = []
+        self.rows = [i for i, argument in enumerate(arguments) if argument.row]
         for argument in arguments:
             template = argument.template
             node = Node(INPUT, (), {}, type_of(template))
@@ -174,7 +173,7 @@ class Part:
         self.outputs = [self.inner.current(self.inner.symbol(t)) for t in self.results]
         if self.inner.refusal is not None:
             raise self.inner.refusal
-        self.inner.refuse_effects([t._array for t in given])
+        self.inner.refuse_effects([given[i]._array for i in self.rows])
         self.records_writes = self.inner.records_writes
         known = {*map(id, self.leaves), *self.inner.outsiders}
         self.below = [

@@ -123,8 +123,19 @@ def sweep(
         after, ys = body(given[:count], given[count:])
         return [*after, *ys]
 
+    if not length:
+        return [t.clone() for t in leaves], none_of(follow, leaves, xs)[count:]
     results = rows(follow, leaves, xs, length, reverse)
     return results[:count], results[count:]
+
+
+def none_of(follow: Follow, leaves: Sequence[Tensor], xs: Sequence[Tensor]) -> list[Tensor]:
+    """The results of no rows at all: their types are those of a row that is traced."""
+    outer = local.state.trace or Trace()
+    given = [*[Argument(t) for t in leaves], *[Argument(x, row=True) for x in xs]]
+    with Part(outer, follow, given) as part:
+        types = [(t.shape, t.dtype) for t in part.results]
+    return [ops.zeros((0, *shape), dtype=dtype) for shape, dtype in types]
 
 
 def rows(

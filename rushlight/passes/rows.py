@@ -193,7 +193,7 @@ class Spread:
         return self.outer[node]
 
     def moved_out(self, node: Node) -> Node | None:
-        if node.op is CONSTANT or node.op is CAPTURED:
+        if node.op is CONSTANT or node in self.captured:
             return self.captured.get(node, node)
         if not is_plain(node) or None in node.inputs:
             return None

@@ -181,3 +181,21 @@ def test_draws_stay_in_the_loop() -> None:
     found = rl.compile(noisy, fullgraph=True)(X)
     rl.manual_seed(3)
     np.testing.assert_allclose(found.numpy(), noisy(X).numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_what_a_loop_writes_to_is_not_the_same_at_each_step() -> None:
+    weight = rl.ones(3, dtype=rl.float64)
+
+    def fit(x):
+        def body(i, loss):
+            with rl.no_grad():
+                weight.sub_(0.1 * (weight - x[i]))
+            return (weight - x[i]).square().sum()
+
+        return rl.fori_loop(0, 6, body, x.sum() * 0)
+
+    expected = fit(X[:, 0]), weight.clone()
+    weight.fill_(1)
+    found = rl.compile(fit, fullgraph=True)(X[:, 0]), weight
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)

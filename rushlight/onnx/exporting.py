@@ -205,7 +205,8 @@ def in_mode(model: Any, training: TrainingMode) -> Iterator[None]:
 
 def whole_ops(opset: int) -> list[Any]:
     """The ops that ONNX has an operator of: they are not taken apart."""
-    return [registry[n] for n, e in EXPORTERS.items() if n in registry and e.since <= opset]
+    exporters = [(registry.get(name), e) for name, e in EXPORTERS.items()]
+    return [op for op, e in exporters if op is not None and e.whole and e.since <= opset]
 
 
 def check_writes(traced: Traced, training: TrainingMode) -> None:

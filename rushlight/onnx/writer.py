@@ -32,24 +32,29 @@ Names = Any
 
 
 class Exporter(NamedTuple):
-    """How an op is written, and from which version of ONNX on."""
+    """How an op is written, from which version of ONNX on, and whether it is never taken apart."""
 
     write: Callable[..., Names]
     since: int
+    whole: bool
 
 
 EXPORTERS: dict[str, Exporter] = {}
 
 
-def exports(*ops: str, since: int = 0) -> Callable[[Callable[..., Names]], Callable[..., Names]]:
+def exports(
+    *ops: str, since: int = 0, whole: bool = True
+) -> Callable[[Callable[..., Names]], Callable[..., Names]]:
     """Registers a function as the exporter of ``ops``.
 
-    In files of versions before ``since``, what an op decomposes into is written in its place.
+    Args:
+        since: in files of earlier versions, what an op decomposes into is written in its place.
+        whole: an op that can be decomposed is not.
     """
 
     def register(write: Callable[..., Names]) -> Callable[..., Names]:
         for op in ops:
-            EXPORTERS[op] = Exporter(write, since)
+            EXPORTERS[op] = Exporter(write, since, whole)
         return write
 
     return register
@@ -162,6 +167,14 @@ class Writer:
         if node in self.arrays:
             return self.constant(self.arrays[node].T, name=self.titles.get(node, ""))
         return self("Transpose", self.name(node), perm=[1, 0])
+
+    def reshape(self, x: str, *shape: Any) -> str:
+        """``x`` in another shape, in which −1 or one size that changes follows from the others."""
+        numbers = [n for n in shape if isinstance(n, int)]
+        if len(numbers) == len(shape) - 1 and min(numbers, default=1) > 0:
+            shape = tuple([n if isinstance(n, int) else -1 for n in shape])
+        zeros = {"allowzero": 1} if 0 in numbers and self.opset >= 14 else {}
+        return self("Reshape", x, self.ints(*shape), **zeros)
 
     def alias(self, name: str, own: str) -> None:
         """Another name for a value, in the body that is being written."""

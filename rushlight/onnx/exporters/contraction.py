@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight import dtypes
 from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
 from rushlight.onnx.exporters.reductions import reduced
@@ -45,6 +46,24 @@ def cdist(w: Writer, node: Node, x1: str, x2: str) -> str:
     if p in direct:
         return reduced(w, direct[p], apart, last, False)
     if p == 0:
-        raise w.refusal("distances with p=0 are not written")
+        some = w.cast(w.cast(apart, dtypes.bool_), node.type.dtype)
+        return reduced(w, "ReduceSum", some, last, False)
     total = reduced(w, "ReduceSum", w("Pow", apart, w.like(p, node)), last, False)
     return w("Pow", total, w.like(1 / p, node))
+
+
+@exports("linalg.cross")
+def cross(w: Writer, node: Node, a: str, b: str) -> str:
+    """aⱼ·bₖ − aₖ·bⱼ, in turn."""
+    dim = node.attrs["dim"]
+    after, before = w.constant([1, 2, 0]), w.constant([2, 0, 1])
+    terms = [
+        w("Mul", w("Gather", a, i, axis=dim), w("Gather", b, j, axis=dim))
+        for i, j in ((after, before), (before, after))
+    ]
+    return w("Sub", *terms)
+
+
+@exports("linalg.det")
+def det(w: Writer, node: Node, a: str) -> str:
+    return w("Det", a)

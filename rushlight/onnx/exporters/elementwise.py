@@ -82,6 +82,20 @@ def signbit(w: Writer, node: Node, x: str) -> str:
     return w("Or", negative, w("Less", w("Reciprocal", x), zero))
 
 
+@exports("pow")
+def power(w: Writer, node: Node, x: str, y: str) -> str:
+    return w("Pow", x, y)
+
+
+@exports("fill_", "copy_")
+def overwritten(w: Writer, node: Node, x: str, value: str) -> str:
+    """Another value in the place of ``x``."""
+    source = operand(node, 1).type
+    value = value if source.dtype is node.type.dtype else w.cast(value, node.type.dtype)
+    same = source.shape == node.type.shape
+    return value if same else w("Expand", value, w.ints(*node.type.shape))
+
+
 @exports("normal_cdf")
 def normal_cdf(w: Writer, node: Node, x: str) -> str:
     """(1 + erf(x / √2)) / 2: runtimes know it, as a part of GELU."""

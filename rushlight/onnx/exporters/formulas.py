@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.codegen.traverse import walk
-from rushlight.codegen.values import BOOL, FLOATS, RELATIONS, UNSIGNED, Builder, Value
+from rushlight.codegen.values import BOOL, FLOATS, INDEX, RELATIONS, UNSIGNED, Builder, Value
+from rushlight.dims import broadcast
 from rushlight.graph.attributes import DTYPES, LONG
 from rushlight.graph.ir import Node
-from rushlight.onnx.writer import Writer, exports
+from rushlight.onnx.writer import Writer, exports, operand
 
 HALF = ("f16", "bf16")  # computed in f32, and rounded once
 
@@ -38,11 +39,11 @@ def formula(w: Writer, node: Node, *operands: str | None) -> str:
     b = Builder()
     names: dict[Value, str] = {}
     scalars: list[Any] = []
-    for number, (operand, name) in enumerate(zip(node.inputs, operands, strict=True)):
-        if operand is None or name is None:
+    for number, (source, name) in enumerate(zip(node.inputs, operands, strict=True)):
+        if source is None or name is None:
             scalars.append(None)
             continue
-        kind = operand.type.kind
+        kind = source.type.kind
         if kind.startswith("c"):
             raise w.refusal("operators of ONNX do not take complex numbers")
         if kind in HALF:
@@ -54,16 +55,19 @@ def formula(w: Writer, node: Node, *operands: str | None) -> str:
         if value not in names:
             names[value] = written(w, value, [names[a] for a in value.args])
     found = names[result]
-    return found if result.kind == node.type.kind else cast(w, found, node.type.kind)
+    found = found if result.kind == node.type.kind else cast(w, found, node.type.kind)
+    used = [operand(node, v.data).type.shape for v in walk([result]) if v.op == "load"]
+    whole = broadcast(*used) == node.type.shape
+    return found if whole else w("Expand", found, w.ints(*node.type.shape))
 
 
 def cast(w: Writer, x: str, kind: str) -> str:
-    return w.cast(x, DTYPES[LONG[kind]])
+    return w.cast(x, DTYPES[LONG["i64" if kind == INDEX else kind]])
 
 
 def number(w: Writer, value: Any, kind: str) -> str:
     """A constant of a kind."""
-    return w.constant(value, DTYPES[LONG[kind]])
+    return w.constant(value, DTYPES[LONG["i64" if kind == INDEX else kind]])
 
 
 def written(w: Writer, value: Value, args: list[str]) -> str:

@@ -12,7 +12,7 @@ from rushlight.onnx.writer import Writer, exports, operand
 
 
 def at_least_vector(w: Writer, node: Any, x: str) -> str:
-    return x if node.type.shape else w("Reshape", x, w.ints(1))
+    return x if node.type.shape else w.reshape(x, 1)
 
 
 @exports("gather")
@@ -20,12 +20,13 @@ def gather(w: Writer, node: Node, x: str, index: str) -> str:
     source, places = node.inputs
     x, rows = at_least_vector(w, source, x), at_least_vector(w, places, index)
     found = w("GatherElements", x, rows, axis=node.attrs["dim"])
-    return found if node.type.shape else w("Reshape", found, w.ints())
+    return found if node.type.shape else w.reshape(found)
 
 
 @exports("index_select")
 def index_select(w: Writer, node: Node, x: str, index: str) -> str:
-    return w("Gather", x, index, axis=node.attrs["dim"]) if operand(node).type.shape else x
+    rows = at_least_vector(w, operand(node, 1), index)
+    return w("Gather", x, rows, axis=node.attrs["dim"]) if operand(node).type.shape else x
 
 
 @exports("embedding")
@@ -35,7 +36,7 @@ def embedding(w: Writer, node: Node, weight: str, index: str) -> str:
 
 @exports("take")
 def take(w: Writer, node: Node, x: str, index: str) -> str:
-    return w("Gather", w("Reshape", x, w.ints(-1)), index, axis=0)
+    return w("Gather", w.reshape(x, -1), index, axis=0)
 
 
 def indexed(node: Node, layout: tuple[bool, ...]) -> tuple[list[int], list[int]]:
@@ -63,7 +64,7 @@ def front(here: list[int]) -> int:
     return here[0] if here[-1] - here[0] == len(here) - 1 else 0
 
 
-@exports("index")
+@exports("index", whole=False)
 def index(w: Writer, node: Node, x: str, *indices: str) -> str:
     """x[:, i, j]: positions in leading dimensions are looked up, and then put where they belong."""
     here, others = indexed(node, node.attrs["layout"])
@@ -84,9 +85,9 @@ def index(w: Writer, node: Node, x: str, *indices: str) -> str:
 def plane_pick(w: Writer, node: Node, x: str, places: str) -> str:
     rank = node.attrs["rank"]
     lead = node.type.shape[: len(node.type.shape) - rank]
-    rows = [w("Reshape", t, w.ints(*lead, -1)) for t in (x, places)]
+    rows = [w.reshape(t, *lead, -1) for t in (x, places)]
     found = w("GatherElements", *rows, axis=len(lead))
-    return w("Reshape", found, w.ints(*node.type.shape))
+    return w.reshape(found, *node.type.shape)
 
 
 @exports("weighted_pick")
@@ -94,7 +95,7 @@ def weighted_pick(w: Writer, node: Node, x: str, weight: str, places: str) -> st
     """Σ w[n,k,o] · x[n,c,index[n,k,o]], where an index beyond the end means zero."""
     (n, c, _), (_, k, o) = operand(node).type.shape, operand(node, 1).type.shape
     row = w("Pad", x, w.ints(0, 0, 0, 0, 0, 1), w.like(0, node), mode="constant")
-    flat = w("Expand", w("Reshape", places, w.ints(n, 1, k * o)), w.ints(n, c, k * o))
-    found = w("Reshape", w("GatherElements", row, flat, axis=2), w.ints(n, c, k, o))
+    flat = w("Expand", w.reshape(places, n, 1, k * o), w.ints(n, c, k * o))
+    found = w.reshape(w("GatherElements", row, flat, axis=2), n, c, k, o)
     terms = w("Mul", found, w("Unsqueeze", weight, w.ints(1)))
     return reduced(w, "ReduceSum", terms, (2,), False)

@@ -80,10 +80,10 @@ def pad_borders(w: Writer, node: Node, x: str) -> str:
 
 def put_at(w: Writer, node: Node, base: str, part: str, places: np.ndarray) -> str:
     """``base`` with ``part`` at ``places`` of its elements, counted in order."""
-    row = w("Reshape", base, w.ints(-1))
-    values = w("Reshape", part, w.ints(-1))
+    row = w.reshape(base, -1)
+    values = w.reshape(part, -1)
     found = w("ScatterElements", row, w.constant(places.reshape(-1)), values, axis=0)
-    return w("Reshape", found, w.ints(*node.type.shape))
+    return w.reshape(found, *node.type.shape)
 
 
 def numbered(w: Writer, shape: Any) -> np.ndarray:

@@ -42,7 +42,7 @@ def kth(w: Writer, node: Node, x: str) -> tuple[str, ...]:
 
 @exports("median_all")
 def median(w: Writer, node: Node, x: str) -> str:
-    row = w("Reshape", x, w.ints(-1))
+    row = w.reshape(x, -1)
     rank = (prod(operand(node).type.shape) - 1) // 2
     smallest, _ = w("TopK", row, w.ints(rank + 1), outputs=2, axis=0, largest=0, sorted=1)
     return w("Gather", smallest, w.ints(-1, scalar=True), axis=0)
@@ -63,7 +63,7 @@ def searchsorted(w: Writer, node: Node, sequence: str, values: str) -> str:
 
 @exports("isin")
 def isin(w: Writer, node: Node, elements: str, others: str) -> str:
-    row = w("Reshape", others, w.ints(-1))
+    row = w.reshape(others, -1)
     same = w("Equal", w("Unsqueeze", elements, w.ints(-1)), row)
     number = w.cast(same, dtypes.int32)
     count = reduced(w, "ReduceSum", number, (len(node.type.shape),), False)

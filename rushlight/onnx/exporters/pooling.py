@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.codegen.values import FLOATS
 from rushlight.dtypes import int64
 from rushlight.graph.ir import Node
 from rushlight.kernels.pooling import Window
@@ -71,6 +72,8 @@ def max_pool(w: Writer, node: Node, x: str) -> Any:
 def avg_pool(w: Writer, node: Node, x: str) -> str:
     windows, padded, divisor = (node.attrs[k] for k in ("windows", "padded", "divisor"))
     ends = [overhang(w, v) for v in windows]
+    if node.type.kind not in FLOATS:
+        raise w.refusal("ONNX has averages of floats alone")
     if None in ends:
         raise w.refusal("ceil_mode needs sizes that are numbers: leave them out of dynamic_axes")
     even = all([(end or 0) <= v.padding for end, v in zip(ends, windows, strict=True)])
@@ -115,12 +118,11 @@ def largest_apart(w: Writer, node: Node, x: str) -> Any:
         return x
     places = np.zeros((1, 1), np.int64)
     for table, n in zip(tables, shape[rank:], strict=True):
-        places = (places[:, None, :, None] * n + table[None, :, None, :]).reshape(
-            len(places) * len(table), -1
-        )
-    seen = w("Gather", w("Reshape", x, w.ints(*shape[:rank], -1)), w.constant(places), axis=rank)
+        within = places[:, None, :, None] * n + table[None, :, None, :]
+        places = within.reshape(len(places) * len(table), places.shape[1] * table.shape[1])
+    seen = w("Gather", w.reshape(x, *shape[:rank], -1), w.constant(places), axis=rank)
     first = w("ArgMax", seen, axis=rank + 1, keepdims=0)
     rows = w.constant(np.arange(len(places)) * places.shape[1], int64)
     index = w("Gather", w.constant(places.reshape(-1)), w("Add", first, rows), axis=0)
     y = reduced(w, "ReduceMax", seen, (rank + 1,), False)
-    return tuple([w("Reshape", t, w.ints(*shape[:rank], *sizes)) for t in (y, index)])
+    return tuple([w.reshape(t, *shape[:rank], *sizes) for t in (y, index)])

@@ -46,7 +46,7 @@ def layer(w: Writer, node: Node, x: str, *operands: Any) -> Any:
         raise w.refusal("what it keeps for its gradient cannot be exported")
     steps, batch = node.attrs["steps"], operand(node, 1).type.shape[0]
     if len(inputs) > 4 and inputs[4] is not None:
-        found = projected(w, node, w("Reshape", x, w.ints(steps, batch, -1)), *operands)
+        found = projected(w, node, w.reshape(x, steps, batch, -1), *operands)
         return (*found, *[""] * (len(node.type) - len(found)))
     order = ORDERS.get(name, (0,))
     options: dict[str, Any] = {"hidden_size": w_hh.type.shape[1]}
@@ -57,13 +57,13 @@ def layer(w: Writer, node: Node, x: str, *operands: Any) -> Any:
     if node.attrs["reverse"]:
         options["direction"] = "reverse"
     features = operand(node).type.shape[1]
-    sequence = w("Reshape", x, w.ints(steps, batch, features))
+    sequence = w.reshape(x, steps, batch, features)
     weights = [reordered(w, matrix, order) for matrix in (w_ih, w_hh)]
     first = [w("Unsqueeze", state, w.ints(0)) for state in operands[:states]]
     bias = biases(w, b_ih, b_hh, w_hh, order)
     kind = KINDS.get(name, "RNN")
     y, *last = w(kind, sequence, *weights, bias, "", *first, outputs=1 + states, **options)
-    rows = w("Reshape", y, w.ints(-1, w_hh.type.shape[1]))
+    rows = w.reshape(y, -1, w_hh.type.shape[1])
     found = [rows, *[w("Squeeze", state, w.ints(0)) for state in last]]
     return (*found, *[""] * (len(node.type) - len(found)))
 
@@ -87,7 +87,7 @@ def projected(w: Writer, node: Node, x: str, h: str, c: str, *weights: Any) -> l
     ways = {"scan_input_directions": [1], "scan_output_directions": [1]}
     options = ways if node.attrs["reverse"] else {}
     h, c, all_h = w("Scan", h, c, gates, outputs=3, num_scan_inputs=1, body=body, **options)
-    return [w("Reshape", all_h, w.ints(-1, states.shape[1])), h, c]
+    return [w.reshape(all_h, -1, states.shape[1]), h, c]
 
 
 def split(w: Writer, x: str, width: int) -> list[str]:

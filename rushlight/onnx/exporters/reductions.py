@@ -59,12 +59,13 @@ def extremum(w: Writer, node: Node, x: str) -> str:
 
 @exports("all", "any")
 def truth(w: Writer, node: Node, x: str) -> str:
-    """The least or the largest of truths as numbers."""
+    """Whether some are true; all are, if none is false."""
+    every = node.op.name == "all"
     truths = w.cast(x, dtypes.bool_)
-    number = w.cast(truths, dtypes.int32)
-    kind = "ReduceMin" if node.op.name == "all" else "ReduceMax"
-    found = reduced(w, kind, number, *over(node))
-    return w.cast(found, node.type.dtype)
+    number = w.cast(w("Not", truths) if every else truths, dtypes.int32)
+    some = w.cast(reduced(w, "ReduceSum", number, *over(node)), dtypes.bool_)
+    found = w("Not", some) if every else some
+    return found if node.type.dtype is dtypes.bool_ else w.cast(found, node.type.dtype)
 
 
 @exports("count_nonzero")
@@ -80,8 +81,8 @@ def position(w: Writer, node: Node, x: str) -> str:
     dim, keepdim = over(node)
     if dim is not None:
         return w(kind, x, axis=dim, keepdims=int(keepdim))
-    place = w(kind, w("Reshape", x, w.ints(-1)), axis=0, keepdims=0)
-    return w("Reshape", place, w.ints(*node.type.shape))
+    place = w(kind, w.reshape(x, -1), axis=0, keepdims=0)
+    return w.reshape(place, *node.type.shape)
 
 
 @exports("max_dim", "min_dim")

@@ -34,7 +34,7 @@ def scattered(w: Writer, node: Node, x: str, src: str, index: str, reduction: st
     index = at_least_vector(w, places, index)
     options = how(w, reduction)
     found = w("ScatterElements", x, index, src, axis=node.attrs["dim"], **options)
-    return found if node.type.shape else w("Reshape", found, w.ints())
+    return found if node.type.shape else w.reshape(found)
 
 
 @exports("scatter")
@@ -63,7 +63,7 @@ def along(w: Writer, node: Node, x: str, source: str, index: str, reduction: str
     shape[dim] = count
     column = [1] * len(shape)
     column[dim] = count
-    whole = w("Expand", w("Reshape", index, w.ints(*column)), w.ints(*shape))
+    whole = w("Expand", w.reshape(index, *column), w.ints(*shape))
     source = w("Expand", source, w.ints(*shape))
     return w("ScatterElements", x, whole, source, axis=dim, **how(w, reduction))
 
@@ -80,7 +80,7 @@ def index_copy(w: Writer, node: Node, x: str, source: str, index: str) -> str:
     return along(w, node, x, source, index, "none")
 
 
-@exports("index_put")
+@exports("index_put", whole=False)
 def index_put(w: Writer, node: Node, x: str, values: str, *indices: str) -> str:
     here, others = indexed(node, node.attrs["layout"])
     shape, sizes = common(node.inputs[2:]), node.type.shape
@@ -107,10 +107,10 @@ def index_put(w: Writer, node: Node, x: str, values: str, *indices: str) -> str:
 
 @exports("put")
 def put(w: Writer, node: Node, x: str, source: str, index: str) -> str:
-    rows = [w("Reshape", t, w.ints(-1)) for t in (x, index, source)]
+    rows = [w.reshape(t, -1) for t in (x, index, source)]
     options = how(w, "add" if node.attrs["accumulate"] else "none")
     found = w("ScatterElements", *rows, axis=0, **options)
-    return w("Reshape", found, w.ints(*node.type.shape))
+    return w.reshape(found, *node.type.shape)
 
 
 @exports("plane_put")
@@ -118,19 +118,19 @@ def plane_put(w: Writer, node: Node, y: str, index: str) -> str:
     """Values at their places in planes of zeros."""
     lead = node.type.shape[: len(node.type.shape) - len(node.attrs["plane"])]
     whole: Any = [*lead, prod(node.attrs["plane"])]
-    zeros = w("Reshape", w.filled(0, node.type), w.ints(*whole))
-    places, values = [w("Reshape", t, w.ints(*lead, -1)) for t in (index, y)]
+    zeros = w.reshape(w.filled(0, node.type), *whole)
+    places, values = [w.reshape(t, *lead, -1) for t in (index, y)]
     options = how(w, "none" if node.attrs["once"] else "add")
     found = w("ScatterElements", zeros, places, values, axis=len(lead), **options)
-    return w("Reshape", found, w.ints(*node.type.shape))
+    return w.reshape(found, *node.type.shape)
 
 
 @exports("masked_scatter")
 def masked_scatter(w: Writer, node: Node, x: str, source: str, mask: str) -> str:
     """The next element of ``source`` for each place where the mask holds."""
     whole = w("Expand", mask, w.ints(*node.type.shape))
-    count = w.cast(w("Reshape", whole, w.ints(-1)), dtypes.int64)
+    count = w.cast(w.reshape(whole, -1), dtypes.int64)
     running = w("CumSum", count, w.ints(0, scalar=True))
     place = w("Max", w("Sub", running, w.ints(1, scalar=True)), w.ints(0, scalar=True))
-    found = w("Gather", w("Reshape", source, w.ints(-1)), place, axis=0)
-    return w("Where", whole, w("Reshape", found, w.ints(*node.type.shape)), x)
+    found = w("Gather", w.reshape(source, -1), place, axis=0)
+    return w("Where", whole, w.reshape(found, *node.type.shape), x)

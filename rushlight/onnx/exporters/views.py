@@ -12,19 +12,10 @@ from rushlight.onnx.writer import Writer, exports, operand
 FAR = np.iinfo(np.int64).max
 
 
-def reshaped(w: Writer, x: str, shape: Any) -> str:
-    """``x`` in another shape; a size that changes is left to ONNX where it can be."""
-    unknown = [not isinstance(n, int) for n in shape]
-    if sum(unknown) == 1 and 0 not in [n for n in shape if isinstance(n, int)]:
-        shape = [-1 if changes else n for n, changes in zip(shape, unknown, strict=True)]
-    if 0 in [n for n in shape if isinstance(n, int)] and w.opset >= 14:
-        return w("Reshape", x, w.ints(*shape), allowzero=1)
-    return w("Reshape", x, w.ints(*shape))
-
-
 @exports("view")
 def view(w: Writer, node: Node, x: str) -> str:
-    return x if operand(node).type.shape == node.type.shape else reshaped(w, x, node.type.shape)
+    same = operand(node).type.shape == node.type.shape
+    return x if same else w.reshape(x, *node.type.shape)
 
 
 @exports("squeeze")
@@ -121,8 +112,8 @@ def moved(w: Writer, node: Node, x: str) -> str:
     source = operand(node)
     w.need_numbers((*source.type.shape, *node.type.shape))
     numbers = np.arange(1, source.type.size + 1).reshape(source.type.shape)
-    places = np.ascontiguousarray(node.op.compute([numbers], node.attrs))
-    row = w("Reshape", x, w.ints(-1))
+    places = np.array(node.op.compute([numbers], node.attrs), order="C")
+    row = w.reshape(x, -1)
     if (places == 0).any():  # what lies beyond the borders
         row = w("Concat", w.constant([0], source.type.dtype), row, axis=0)
         return w("Gather", row, w.constant(places), axis=0)
@@ -131,9 +122,9 @@ def moved(w: Writer, node: Node, x: str) -> str:
 
 @exports("flip")
 def flip(w: Writer, node: Node, x: str) -> str:
-    dims = [d % len(node.type.shape) for d in node.attrs["dims"]]
-    if not dims:
+    if not node.type.shape or not node.attrs["dims"]:
         return x
+    dims = [d % len(node.type.shape) for d in node.attrs["dims"]]
     ends = [-1] * len(dims), [-FAR] * len(dims), dims, [-1] * len(dims)
     return w("Slice", x, *[w.ints(*numbers) for numbers in ends])
 

@@ -9,12 +9,12 @@ from rushlight.kernels.windows import Geometry
 from rushlight.onnx.writer import Writer, exports, operand
 
 
-def options(geometry: Geometry, kernel: Any) -> dict[str, Any]:
-    """The attributes of a convolution."""
+def options(geometry: Geometry, kernel: Any, ends: Any) -> dict[str, Any]:
+    """The attributes of a convolution, padded by ``ends`` behind."""
     return {
         "kernel_shape": list(kernel),
         "strides": list(geometry.stride),
-        "pads": [*geometry.padding, *geometry.padding],
+        "pads": [*geometry.padding, *ends],
         "dilations": list(geometry.dilation),
         "group": geometry.groups,
     }
@@ -26,8 +26,14 @@ def kernel_of(node: Node) -> Any:
 
 @exports("convolve")
 def convolve(w: Writer, node: Node, x: str, weight: str, bias: str | None) -> str:
+    geometry, kernel, count = node.attrs["geometry"], kernel_of(node), node.attrs["count"]
+    sizes, ends = operand(node).type.shape[2:], geometry.padding
+    if geometry.counts(kernel, sizes) != count:  # there is more, or less, behind than before
+        sides = zip(geometry.reach(kernel, count), sizes, geometry.padding, strict=True)
+        ends = [reach - n - p for reach, n, p in sides]
+        w.need_numbers(ends)
     given = (x, weight, bias) if bias else (x, weight)
-    return w("Conv", *given, **options(node.attrs["geometry"], kernel_of(node)))
+    return w("Conv", *given, **options(geometry, kernel, ends))
 
 
 @exports("convolve_transposed")
@@ -36,8 +42,10 @@ def convolve_transposed(w: Writer, node: Node, y: str, weight: str, bias: str | 
     reach = geometry.reach(kernel, operand(node).type.shape[2:])
     sides = zip(node.attrs["size"], reach, geometry.padding, strict=True)
     extra = [size - (n - 2 * p) for size, n, p in sides]
+    w.need_numbers(extra)
     given = (y, weight, bias) if bias else (y, weight)
-    return w("ConvTranspose", *given, output_padding=extra, **options(geometry, kernel))
+    attrs = options(geometry, kernel, geometry.padding)
+    return w("ConvTranspose", *given, output_padding=extra, **attrs)
 
 
 @exports("col2im", since=18)

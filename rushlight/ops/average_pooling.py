@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_known
 from rushlight.kernels import pooling as kernels
-from rushlight.kernels.pooling import Windows
+from rushlight.kernels.pooling import Window, Windows
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
+from rushlight.ops.channels_last import stored
 from rushlight.ops.elements import wide
 from rushlight.ops.pooling import (
     Sizes,
@@ -72,6 +74,11 @@ def shares(x: np.ndarray, windows: Windows, padded: bool, divisor: int | None) -
     return np.where((x < 0) == (n < 0), quotient, -quotient)
 
 
+def overhangs(w: Window) -> bool:
+    """Whether the last window reaches over the padding."""
+    return (w.outputs - 1) * w.stride + w.size > w.length + 2 * w.padding
+
+
 class AvgPool(Op, abstract=True):
     """The average of each window: its sum by ``divisor``, else by the number of its elements."""
 
@@ -105,6 +112,16 @@ class AvgPool(Op, abstract=True):
 
     def infer(self, arrays, attrs):
         return slid(arrays[0], attrs["dims"], [w.outputs for w in attrs["windows"]])
+
+    def decompose(self, x, *, windows, padded, divisor, dims):
+        """Zeros that count are laid around planes first: windows then ask nothing."""
+        zeros = any([w.padding for w in windows]) and padded and x.dtype.is_floating_point
+        if not zeros or not all([is_known(w) and not overhangs(w) for w in windows]):
+            return NotImplemented
+        pads = [n for w in reversed(windows) for n in (w.padding, w.padding)]
+        whole = [w._replace(length=w.length + 2 * w.padding, padding=0) for w in windows]
+        attrs = {"windows": tuple(whole), "padded": padded, "divisor": divisor, "dims": dims}
+        return self.apply((stored(ops.constant_pad_nd(x, pads, 0.0)),), attrs)
 
     def at(self, b, i, x, *, windows, padded, divisor, dims):
         own = [i[d] for d in dims]

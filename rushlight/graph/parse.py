@@ -40,8 +40,9 @@ def parse(text: str, symbols: Symbols = MappingProxyType({})) -> Graph:
         node = Node(CAPTURED if match[3] else INPUT, (), {}, kind)
         nodes[match[1]] = node
         (captured if match[3] else inputs).append(node)
-        if match[3]:
-            names[node] = ast.literal_eval(match[3])
+        name = ast.literal_eval(match[3]) if match[3] else ""
+        if name:
+            names[node] = name
     outputs: list[Node] = []
     writes = []
     for line, inner in grouped(body):

@@ -103,7 +103,7 @@ def operation(f: Callable[..., Any], swapped: bool = False, whole: bool = False)
         wide = max(self.kind, kind, int, key=ORDER.index)
         if f is operator.truediv or (f is operator.pow and is_negative(other)):
             wide = float
-        if whole and bool is self.kind is kind:
+        if whole and {self.kind, kind} == {bool}:
             wide = bool
         operands = [tensor_of_number(x, DTYPES[wide]) for x in (self, other)]
         return Scalar(f(*reversed(operands)) if swapped else f(*operands))
@@ -112,7 +112,7 @@ def operation(f: Callable[..., Any], swapped: bool = False, whole: bool = False)
 
 
 def is_negative(x: Any) -> bool:
-    return isinstance(x, int) and not isinstance(x, Host) and x < 0
+    return type(x) is int and x < 0
 
 
 def relation(f: Callable[..., Any]) -> Any:

@@ -85,16 +85,16 @@ def scripted(function: Callable[..., Any]) -> Callable[..., Any] | None:
         return None
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        flow.notes.clear()
+        flow.journal.lost.clear()
         try:
             return made(*args, **kwargs)
         except NameError as error:
             (name,) = re.findall(r"variable '(\w+)'", str(error)) or ("",)
-            if name not in flow.notes:
+            if name not in flow.journal.lost:
                 raise
             raise TraceError(
                 f"{name!r} is used at {line_of(error)}, but has no value on one way through the "
-                f"{flow.notes[name]}, which depends on tensors: give it one before"
+                f"{flow.journal.lost[name]}, which depends on tensors: give it one before"
             ) from error
 
     return call
@@ -171,9 +171,10 @@ def parameters_of(node: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
 
 def is_at(body: ast.expr, code: CodeType) -> bool:
     """Whether a lambda's body is the one of ``code``, where several stand on one line."""
-    if sys.version_info < (3, 11):  # which does not tell columns
-        return False
-    return (body.lineno, body.col_offset) in [(place[0], place[2]) for place in code.co_positions()]
+    if sys.version_info >= (3, 11):  # which tells columns
+        places = [(place[0], place[2]) for place in code.co_positions()]
+        return (body.lineno, body.col_offset) in places
+    return False
 
 
 @functools.lru_cache(64)
@@ -200,8 +201,9 @@ def called(function: Any) -> Any:
             if isinstance(function, BuiltinFunctionType) and isinstance(function.__self__, list):
                 return function
             return BUILTINS.get(function, function)
-        case MethodType(__func__=Tensor.item) if local.state.trace is not None:
-            return lambda: flow.item(function.__self__)
+        case MethodType() if function.__func__ is Tensor.item and local.state.trace is not None:
+            t: Any = function.__self__
+            return lambda: flow.item(t)
         case FunctionType() if not is_convertible(function):
             return with_functions(function)
         case _:
@@ -228,7 +230,7 @@ def followed(function: Any) -> Callable[..., Any]:
     code = getattr(function, "__func__", function).__code__
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        traces = active.setdefault(code, [])
+        traces = flow.journal.running.setdefault(code, [])
         traces.append(local.state.trace)
         try:
             if len(set(map(id, traces))) > DEPTH:
@@ -241,10 +243,6 @@ def followed(function: Any) -> Callable[..., Any]:
             traces.pop()
 
     return call
-
-
-active: dict[CodeType, list[Any]] = {}
-"""The traces in which converted functions are running; a trace holds a lock."""
 
 
 def number(kind: type) -> Callable[..., Any]:
@@ -282,6 +280,26 @@ def extreme(function: Callable[..., Any], relation: str) -> Callable[..., Any]:
     return call
 
 
+def some(values: Any) -> Any:
+    """``any``, also of what only the graph knows."""
+    found: Any = False
+    for x in values:
+        found = flow.either(0, found, functools.partial(number(bool), x))
+        if found is True:
+            break
+    return found
+
+
+def every(values: Any) -> Any:
+    """``all``, also of what only the graph knows."""
+    found: Any = True
+    for x in values:
+        found = flow.both(0, found, functools.partial(number(bool), x))
+        if found is False:
+            break
+    return found
+
+
 def formula(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of ``math``, also of numbers that only the graph knows."""
     name = {"fabs": "abs"}.get(function.__name__, function.__name__)
@@ -307,6 +325,8 @@ BUILTINS: dict[Any, Any] = {
     zip: rows.zipped,
     reversed: rows.backwards,
     print: says.show,
+    any: some,
+    all: every,
     min: extreme(min, "lt"),
     max: extreme(max, "gt"),
     **{kind: number(kind) for kind in (bool, int, float)},

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import operator
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from types import CellType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from rushlight import dtypes
@@ -44,7 +45,7 @@ def truth(x: Any) -> bool | Tensor:
     """The answer of a condition: a bool, or a 0-d tensor that the graph will know."""
     trace = local.state.trace
     if isinstance(x, Host):
-        return scalar(x).tensor != 0 if x.kind is not bool else x.tensor  # type: ignore[attr-defined]
+        return number_of(scalar(x).tensor, bool).tensor
     if trace is None or not isinstance(x, Tensor):
         return bool(x)
     if x.numel() != 1:
@@ -170,7 +171,7 @@ class Flow:
                     "and is a tensor of outside: do either"
                 )
         missing = dict.fromkeys([name for name in self.names if name not in found], MISSING)
-        notes.update(dict.fromkeys(missing, self.place))
+        journal.lost.update(dict.fromkeys(missing, self.place))
         self.put({**missing, **found})
 
 
@@ -178,8 +179,15 @@ def alike(a: Any, b: Any) -> bool:
     return a is b or (type(a) is tuple and len(a) == 2 and a[0] is b[0] and a[1] is b[1])
 
 
-notes: dict[str, str] = {}
-"""Variables that a branch or loop of a graph has left without a value, and which."""
+class Journal(threading.local):
+    """What is remembered while converted functions run."""
+
+    def __init__(self) -> None:
+        self.lost: dict[str, str] = {}  # variables without a value, and where they lost it
+        self.running: dict[CodeType, list[Any]] = {}  # in which traces functions are running
+
+
+journal = Journal()
 
 
 class Branch(Flow):
@@ -415,8 +423,11 @@ def each(
     for row in iterator:
         answer = truth(stop())  # type: ignore[misc]
         step = functools.partial(body, row)
-        if isinstance(answer, bool):
-            return None if answer else step()
+        if answer is True:
+            return None
+        if answer is False:
+            step()
+            continue
         flow = Branch("loop", line, [body, stop], assigned, live, written)
         flow(answer, (step, lambda: None))
     return None

@@ -22,6 +22,7 @@ from rushlight.graph.script.names import loaded, nodes
 
 VALUE, RETURNED = "_script_value", "_script_returned"
 FLAGS = ("_script_returned", "_script_broken", "_script_skipped")
+BLOCKS = (ast.If, ast.With, ast.Match, ast.Try, vars(ast).get("TryStar", ast.Try))
 JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 
@@ -29,6 +30,12 @@ class Leave(ast.stmt):
     """A ``return`` that was taken in a loop inside, and goes on outwards."""
 
     _fields = ()
+
+
+class Until(ast.For):
+    """A loop that ends, too, as soon as a variable is true."""
+
+    stop: str
 
 
 class Falls(Enum):
@@ -94,7 +101,7 @@ class Jumps:
                     made, rest = self.loop(statement, rest)
                     more, falls = self.block(rest, level)
                     return [*done, *made, *more], falls
-                case ast.If() | ast.With() | ast.Try() | ast.Match():
+                case _ if isinstance(statement, BLOCKS):
                     done.append(self.inside(statement, level))
                     if not has_jump(statement):
                         continue
@@ -148,19 +155,15 @@ class Jumps:
         level = Level(self.count)
         body, _ = self.block(statement.body, level)
         made = copy.copy(statement)
+        if level.breaks:
+            made = stopped(made, level.broken)
         unskipped = assign(level.skipped, ast.Constant(False), statement)
         made.body, made.orelse = [unskipped, *body], []
-        after = [*statement.orelse, *rest]
-        begin: list[ast.stmt] = []
-        if level.breaks:
-            begin.append(assign(level.broken, ast.Constant(False), statement))
-            going = ast.UnaryOp(ast.Not(), name(level.broken))
-            if isinstance(made, ast.While):
-                made.test = ast.BoolOp(ast.And(), [going, made.test])
-            else:
-                made.stop = level.broken  # type: ignore[union-attr]
-            if statement.orelse:
-                after = [unless(level.broken, statement.orelse), *rest]
+        begin = [assign(level.broken, ast.Constant(False), statement)]
+        otherwise = statement.orelse
+        if otherwise and level.breaks:
+            otherwise = [unless(level.broken, otherwise)]
+        after = [*otherwise, *rest]
         endless = isinstance(statement, ast.While) and is_true(statement.test)
         if level.returns and endless and not has_jump(statement.body, ast.Break):
             after = [ast.copy_location(Leave(), statement)]
@@ -189,7 +192,7 @@ def has_jump(syntax: ast.AST | Sequence[ast.AST], kinds: type | tuple[type, ...]
         if isinstance(node, (ast.For, ast.While)):
             if ast.Return in (kinds if isinstance(kinds, tuple) else (kinds,)):
                 inner = [n for n in nodes(node.body) if isinstance(n, ast.Return)]
-        elif isinstance(node, (ast.If, ast.With, ast.Try, ast.Match)):
+        elif isinstance(node, BLOCKS):
             inner = list(ast.iter_child_nodes(node))
         elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
             inner = node.body
@@ -229,6 +232,17 @@ def is_true(test: ast.expr) -> bool:
     return isinstance(test, ast.Constant) and bool(test.value)
 
 
+def stopped(loop: ast.For | ast.While, flag: str) -> ast.For | ast.While:
+    """A loop that ends as soon as a variable is true."""
+    if isinstance(loop, ast.While):
+        going = ast.UnaryOp(ast.Not(), name(flag))
+        loop.test = ast.copy_location(ast.BoolOp(ast.And(), [going, loop.test]), loop.test)
+        return loop
+    made = ast.copy_location(Until(loop.target, loop.iter, loop.body, []), loop)
+    made.stop = flag
+    return made
+
+
 def name(variable: str) -> ast.Name:
     return ast.Name(variable, ast.Load())
 
@@ -248,9 +262,10 @@ def without_unread(body: list[ast.stmt]) -> list[ast.stmt]:
 
     class Prune(ast.NodeTransformer):
         def visit_Assign(self, node: ast.Assign) -> ast.Assign | None:
-            target = node.targets[0]
-            flag = isinstance(target, ast.Name) and target.id.startswith(FLAGS)
-            return None if flag and target.id not in read else node
+            match node.targets[0]:
+                case ast.Name(id=flag) if flag.startswith(FLAGS) and flag not in read:
+                    return None
+            return node
 
         def generic_visit(self, node: ast.AST) -> ast.AST:
             super().generic_visit(node)
@@ -258,6 +273,5 @@ def without_unread(body: list[ast.stmt]) -> list[ast.stmt]:
                 node.body = [ast.Pass()]
             return node
 
-    stops = {n.stop for n in nodes(body) if isinstance(n, ast.For) and "stop" in vars(n)}
-    read |= stops
+    read |= {node.stop for node in nodes(body) if isinstance(node, Until)}
     return ast.fix_missing_locations(Prune().visit(ast.Module(body, []))).body

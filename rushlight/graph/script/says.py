@@ -100,6 +100,8 @@ class Text:
         return {"texts": tuple(self.texts), "forms": tuple(self.forms)}
 
     def __str__(self) -> str:
+        if not self.tensors:
+            return self.texts[0]
         raise TraceError(
             f"a text with values of tensors is needed in Python at {user_line()}, where they are "
             "not known yet: print it, or make it outside the compiled function"
@@ -115,7 +117,8 @@ def text(*parts: Any) -> Any:
         value, conversion, form = part if isinstance(part, tuple) else (part, "", "")
         known &= not is_unknown(value)
         if conversion == "a" or (conversion and form):
-            value = format({"a": ascii, "r": repr, "s": str}[conversion](value), form)
+            convert: Any = {"a": ascii, "r": repr, "s": str}[conversion]
+            value = format(convert(value), form)
         made.add(value, "!" if conversion == "r" else form)
     return made.texts[0] if known else made
 
@@ -129,9 +132,8 @@ def is_unknown(x: Any) -> bool:
 
 
 def show(*values: Any, sep: str | None = " ", end: str | None = "\n", **options: Any) -> None:
-    """``print``; what only the graph knows is printed when it runs, and all else in a branch."""
-    trace = local.state.trace
-    if trace is None or options or not (isinstance(trace, Inner) or is_unknown(values)):
+    """``print``, when the graph runs; to a file that is said, when it is traced."""
+    if local.state.trace is None or options:
         return print(*values, sep=sep, end=end, **options)
     made = Text()
     for i, value in enumerate(values):
@@ -160,11 +162,7 @@ def check(line: int, test: Any, message: Callable[[], Any] | None) -> None:
         return
     made = Text() if message is None else Text().add(message())
     if answer is False and not isinstance(local.state.trace, Inner):
-        raise (
-            AssertionError(*filter(None, [str(made)]))
-            if made.tensors
-            else AssertionError(*filter(None, made.texts))
-        )
+        raise AssertionError(*filter(None, [str(made)]))
     holds = ops.zeros((), dtype=dtypes.bool_) if answer is False else answer
     require(holds, "AssertionError", made)
     if answer is False:
@@ -174,9 +172,11 @@ def check(line: int, test: Any, message: Callable[[], Any] | None) -> None:
 def fail(line: int, make: Callable[[], Any]) -> None:
     """``raise make()``."""
     error = make()
-    if not isinstance(local.state.trace, Inner):
-        raise error
     error = error() if isinstance(error, type) else error
+    if not isinstance(local.state.trace, Inner):
+        for part in error.args:
+            str(part)  # an error if it is not known yet
+        raise error
     kind = type(error).__name__
     if getattr(builtins, kind, None) is not type(error):
         raise TraceError(

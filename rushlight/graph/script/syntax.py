@@ -19,7 +19,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rushlight.graph.script.jumps import Jumps, assign, name
+from rushlight.graph.script.jumps import Jumps, Until, assign, name
 from rushlight.graph.script.names import (
     at_head,
     before,
@@ -157,6 +157,8 @@ class Converter(ast.NodeTransformer):
         self.catching = outer
         return node
 
+    visit_TryStar = visit_Try
+
     def visit_Match(self, node: ast.Match) -> ast.Match:
         everything = self.after | loaded(node)
         node.subject = self.visit(node.subject)
@@ -185,7 +187,7 @@ class Converter(ast.NodeTransformer):
         return [body, ast.copy_location(ast.Expr(repeat), node)]
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
-        stop = vars(node).get("stop")
+        stop = node.stop if isinstance(node, Until) else None
         around = at_head(node.body, self.after | ({stop} if stop else set()), stored(node.target))
         row = ast.copy_location(ast.Assign([node.target], name("_row")), node.target)
         variables = self.variables([row, *node.body], around)
@@ -194,6 +196,8 @@ class Converter(ast.NodeTransformer):
         stopped = thunk(name(stop)) if stop else ast.Constant(None)
         repeat = self.call("each", node, self.visit(node.iter), name("_body"), stopped, *variables)
         return [body, ast.copy_location(ast.Expr(repeat), node)]
+
+    visit_Until = visit_For
 
     def part(self, called: str, body: Sequence[ast.stmt], after: set[str]) -> ast.FunctionDef:
         """A block as a function, whose variables are those around it."""
@@ -248,17 +252,19 @@ class Converter(ast.NodeTransformer):
         self.generic_visit(node)
         if lazy or None in names:
             return node
-        pairs = zip(names, node.comparators, strict=True)
-        rest = [part for n, right in pairs for part in (ast.Constant(n), thunk(right))]
-        if len(names) == 1:
-            rest[1] = node.comparators[0]
-            return self.call("compare", node, node.left, *rest)
-        return self.call("chain", node, node.left, *rest)
+        rights: list[ast.expr] = node.comparators
+        if len(rights) > 1:
+            rights = [thunk(right) for right in rights]
+        pairs = [(ast.Constant(n), right) for n, right in zip(names, rights, strict=True)]
+        rest = [part for pair in pairs for part in pair]
+        return self.call("compare" if len(rights) == 1 else "chain", node, node.left, *rest)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             node.args = [name("__class__"), name(self.first or "self")]
             return node
+        if isinstance(node.func, ast.Name) and node.func.id == "print":
+            node.args = [spoken(arg) for arg in node.args]
         self.generic_visit(node)
         node.func = ast.copy_location(ast.Call(member("called"), [node.func], []), node)
         return node
@@ -278,12 +284,13 @@ class Converter(ast.NodeTransformer):
         return ast.copy_location(ast.Call(member("key"), [node], []), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        self.generic_visit(node)
-        message = ast.Constant(None) if node.msg is None else thunk(node.msg)
-        check = self.call("check", node, node.test, message)
+        message = ast.Constant(None) if node.msg is None else thunk(self.visit(spoken(node.msg)))
+        check = self.call("check", node, self.visit(node.test), message)
         return ast.copy_location(ast.Expr(check), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        if isinstance(node.exc, ast.Call) and not self.catching:
+            node.exc.args = [spoken(arg) for arg in node.exc.args]
         self.generic_visit(node)
         if node.exc is None or node.cause is not None or self.catching:
             return node
@@ -324,6 +331,21 @@ def thunk(value: ast.expr) -> ast.Lambda:
     """A function without parameters that gives the value of an expression."""
     made = ast.Lambda(ast.arguments([], [], None, [], [], None, []), value)
     return ast.copy_location(made, value)
+
+
+def spoken(node: ast.expr) -> ast.expr:
+    """An f-string as a text with values that a graph may know only when it runs."""
+    if not isinstance(node, ast.JoinedStr):
+        return node
+    parts: list[ast.expr] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            conversion = ast.Constant(chr(part.conversion) if part.conversion > 0 else "")
+            form = part.format_spec or ast.Constant("")
+            parts.append(ast.Tuple([part.value, conversion, form], ast.Load()))
+        else:
+            parts.append(part)
+    return ast.copy_location(ast.Call(member("text"), parts, []), node)
 
 
 def member(helper: str) -> ast.Attribute:

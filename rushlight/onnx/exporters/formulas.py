@@ -78,6 +78,8 @@ def written(w: Writer, value: Value, args: list[str]) -> str:
         return number(w, value.data, kind)
     if op == "cast":
         return cast(w, args[0], kind)
+    if op == "checked":  # a file cannot raise errors about values
+        return args[0]
     if op == "ne":
         return w("Not", w("Equal", *args))
     if inner == BOOL and op in OF_BOOLS:

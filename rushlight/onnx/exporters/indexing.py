@@ -18,6 +18,8 @@ def at_least_vector(w: Writer, node: Any, x: str) -> str:
 @exports("gather")
 def gather(w: Writer, node: Node, x: str, index: str) -> str:
     source, places = node.inputs
+    if 0 in node.type.shape:
+        return w.filled(0, node.type)
     x, rows = at_least_vector(w, source, x), at_least_vector(w, places, index)
     found = w("GatherElements", x, rows, axis=node.attrs["dim"])
     return found if node.type.shape else w.reshape(found)

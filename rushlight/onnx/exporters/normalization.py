@@ -52,4 +52,5 @@ def standardize(w: Writer, node: Node, x: str, weight: str | None, bias: str | N
 
 
 def known(sizes: tuple[object, ...]) -> bool:
-    return all([isinstance(n, int) for n in sizes])
+    """Whether sizes are numbers, and there are elements."""
+    return all([isinstance(n, int) and n > 0 for n in sizes])

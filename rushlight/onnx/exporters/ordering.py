@@ -63,8 +63,9 @@ def searchsorted(w: Writer, node: Node, sequence: str, values: str) -> str:
 
 @exports("isin")
 def isin(w: Writer, node: Node, elements: str, others: str) -> str:
-    row = w.reshape(others, -1)
-    same = w("Equal", w("Unsqueeze", elements, w.ints(-1)), row)
+    kind = dtypes.promote_types(operand(node).type.dtype, operand(node, 1).type.dtype)
+    row = w.reshape(w.cast(others, kind), -1)
+    same = w("Equal", w("Unsqueeze", w.cast(elements, kind), w.ints(-1)), row)
     number = w.cast(same, dtypes.int32)
     count = reduced(w, "ReduceSum", number, (len(node.type.shape),), False)
     found = w.cast(count, dtypes.bool_)

@@ -24,6 +24,8 @@ def how(w: Writer, reduction: str) -> dict[str, Any]:
 def scattered(w: Writer, node: Node, x: str, src: str, index: str, reduction: str) -> str:
     """``src``, as far as there are positions, written along one dimension."""
     target, source, places = [operand(node, i) for i in range(3)]
+    if 0 in places.type.shape:
+        return x
     if source.type.shape != places.type.shape:
         if not source.type.shape:
             src = w("Expand", src, w.ints(*places.type.shape))

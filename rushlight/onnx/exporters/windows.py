@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
 from rushlight.kernels.windows import Geometry
 from rushlight.onnx.writer import Writer, exports, operand
@@ -24,6 +25,11 @@ def kernel_of(node: Node) -> Any:
     return operand(node, 1).type.shape[2:]
 
 
+def need_floats(w: Writer, node: Node) -> None:
+    if node.type.kind not in FLOATS:
+        raise w.refusal("ONNX has convolutions of floats alone")
+
+
 @exports("convolve")
 def convolve(w: Writer, node: Node, x: str, weight: str, bias: str | None) -> str:
     geometry, kernel, count = node.attrs["geometry"], kernel_of(node), node.attrs["count"]
@@ -32,6 +38,7 @@ def convolve(w: Writer, node: Node, x: str, weight: str, bias: str | None) -> st
         sides = zip(geometry.reach(kernel, count), sizes, geometry.padding, strict=True)
         ends = [reach - n - p for reach, n, p in sides]
         w.need_numbers(ends)
+    need_floats(w, node)
     given = (x, weight, bias) if bias else (x, weight)
     return w("Conv", *given, **options(geometry, kernel, ends))
 
@@ -43,6 +50,7 @@ def convolve_transposed(w: Writer, node: Node, y: str, weight: str, bias: str | 
     sides = zip(node.attrs["size"], reach, geometry.padding, strict=True)
     extra = [size - (n - 2 * p) for size, n, p in sides]
     w.need_numbers(extra)
+    need_floats(w, node)
     given = (y, weight, bias) if bias else (y, weight)
     attrs = options(geometry, kernel, geometry.padding)
     return w("ConvTranspose", *given, output_padding=extra, **attrs)

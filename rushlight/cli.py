@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rushlight import __version__
+from rushlight.commands import CommandError, UsageError, infer, show
 from rushlight.frontends import names, script
 
 OK, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
-
-
-class UsageError(Exception):
-    """A command line that cannot be carried out: one line of text, exit status 2."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,7 +48,13 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "infer": Command(
+        infer, "FILE [--input x.npy ...] [--output y.npy]", "run a saved program on arrays"
+    ),
     "run": Command(run, "FILE | -m MODULE [ARG ...]", "run a PyTorch program as it stands"),
+    "show": Command(
+        show, "FILE [--svg OUT] [--html OUT]", "print and draw a saved program, or a checkpoint"
+    ),
 }
 
 
@@ -66,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"rushlight: {error} (see rushlight --help)", file=sys.stderr)
         return MISUSED
+    except CommandError as error:
+        print(f"rushlight: {error}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:

@@ -53,7 +53,7 @@ LAYERS = (
     ("board",),
     ("utils",),
     ("",),  # the package itself: the public names
-    ("cli", "__main__"),
+    ("cli", "commands", "__main__"),
 )
 # What a function may import, since it is heavy or optional.
 LAZY = ("llvmlite", "onnx", "mpi4py", "pyopencl", "tensorboard", "PIL")

@@ -10,6 +10,7 @@ tensor([0., 2., 4.])
 
 from typing import Final
 
+from rushlight.jit import reports
 from rushlight.jit.functions import RecursiveScriptModule, ScriptFunction, ScriptModule
 from rushlight.jit.names import (
     Attribute,
@@ -55,7 +56,7 @@ __all__ = [
     "ScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning", "_overload",
     "_overload_method", "_unwrap_optional", "annotate", "enable_onednn_fusion", "export", "fork",
     "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
-    "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
+    "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "reports",
     "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
     "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip

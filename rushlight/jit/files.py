@@ -115,7 +115,10 @@ def parsed(data: Any, extra: dict[str, Any] | None, mapped: bool) -> Programs:
         if name in archive and archive.members[name].file_size > MOST_TEXT:
             raise CheckpointError(f"the text of the graph {number} is too long")
         try:
-            graph = parse(archive.read(name).decode(), checked_symbols(plain))
+            text = archive.read(name).decode()
+            graph = parse(text, checked_symbols(plain))
+            if str(graph) != text:
+                raise ValueError("it is not written as graphs are")
             border = checked_border(plain, graph, state)
             program = Program(graph, border, state, trusted=False)
             program.verify(dict(border.symbols))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from rushlight.jit.state import State
 from rushlight.nn.module import Module
 from rushlight.runtime.shapes import AnySize
 from rushlight.symbol import TraceError
+from rushlight.tensor import Tensor
 
 Example = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -60,6 +61,22 @@ class Programs:
             raise Mismatch(f"{self.name}(): {self.why(reasons)}")
         program = self.record(args, kwargs)
         return program.run(program.given(args, kwargs))
+
+    def cast(self, values: Sequence[Any]) -> list[Any]:
+        """Arguments as the programs want them: floats of another precision are converted."""
+        wanted = []
+        for program in self.list:
+            shapes = [shape for _, shape in program.border.arguments]
+            inputs = program.graph.inputs
+            wanted.append([inputs[s[1]].type.dtype if s[0] == "tensor" else None for s in shapes])
+        return [
+            x.to(kinds.pop())
+            if isinstance(x, Tensor)
+            and x.is_floating_point()
+            and len(kinds := {row[i] for row in wanted if i < len(row)} - {None, x.dtype}) == 1
+            else x
+            for i, x in enumerate(values)
+        ]
 
     def why(self, reasons: list[str]) -> str:
         """Why no program serves a call."""

@@ -6,6 +6,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,11 @@ class Recorder:
             conditions=[] if extents is None else [*map(written_down, extents.conditions)],
         )
         state.numbers.update(formulas.named)
-        return Program(graph, border, state)
+        names = dict(graph.names)
+        for node, (kind, what) in zip(graph.captured, border.captured, strict=True):
+            if kind in ("tensor", "gradient"):
+                names[node] = state.name_of(what) + ".grad" * (kind == "gradient")
+        return Program(replace(graph, names=names), border, state)
 
     def refuse(self, trace: Trace, more: int) -> None:
         """An error for what a program by itself cannot do."""

@@ -1,0 +1,174 @@
+"""The commands that look at files and run them: ``rushlight show`` and ``rushlight infer``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import rushlight
+
+
+class UsageError(Exception):
+    """A command line that cannot be carried out: one line of text, exit status 2."""
+
+
+class CommandError(Exception):
+    """A command that failed: one line of text, exit status 1."""
+
+
+def show(arguments: Sequence[str]) -> int:
+    """Prints what is in a file: the graphs of a program and its tensors, or a checkpoint's.
+
+    --svg OUT writes a picture of the graph, --html OUT a page with picture and text.
+    """
+    files, options = parsed("show", arguments, ("--svg", "--html"))
+    (path,) = one(files, "show: which file?", "show: one file at a time")
+    module = program_in(path)
+    reports = rushlight.jit.reports
+    if module is None:
+        if options:
+            raise CommandError(f"{path} holds no program that could be drawn")
+        print(reports.value_text(loaded(path)))
+        return 0
+    for flag, makes in (("--svg", lambda m: reports.picture(m.graph)), ("--html", reports.page)):
+        for target in options.get(flag, ()):
+            write(target, attempt(path, lambda makes=makes: makes(module)))
+    if not options:
+        print(reports.program_text(module))
+    return 0
+
+
+def infer(arguments: Sequence[str]) -> int:
+    """Runs a program of a file on arrays: --input x.npy, once for each argument, in their order.
+
+    An input may also be a number. The results are printed, or written to --output: one as .npy,
+    several as .npz. Floats of another precision are converted.
+    """
+    files, options = parsed("infer", arguments, ("--input", "--output"))
+    (path,) = one(files, "infer: which file?", "infer: one file at a time")
+    targets = options.get("--output", [])
+    if len(targets) > 1:
+        raise UsageError("infer: --output is given twice")
+    values = [argument(text) for text in options.get("--input", ())]
+    module = program_in(path)
+    if module is None:
+        raise CommandError(f"{path} holds no program")
+    module.eval()
+    with rushlight.no_grad():
+        result = attempt(path, lambda: module(*module._programs.cast(values)))
+    found = dict(rushlight.jit.reports.tensors_of(result, ""))
+    if targets:
+        save(targets[0], found)
+    else:
+        for name, t in found.items():
+            print(t if len(found) == 1 else f"{name}: {t}")
+    return 0
+
+
+def parsed(
+    command: str, arguments: Sequence[str], flags: Sequence[str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The files and the values of flags on a command line.
+
+    >>> parsed("show", ["a.pt", "--svg=b.svg", "--svg", "c.svg"], ["--svg"])
+    (['a.pt'], {'--svg': ['b.svg', 'c.svg']})
+    """
+    files: list[str] = []
+    options: dict[str, list[str]] = {}
+    rest = iter(arguments)
+    for word in rest:
+        if not word.startswith("--"):
+            files.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        if flag not in flags:
+            raise UsageError(f"{command}: unknown flag {flag}")
+        if not equals:
+            value = next(rest, "")
+        if not value:
+            raise UsageError(f"{command}: {flag} needs a value")
+        options.setdefault(flag, []).append(value)
+    return files, options
+
+
+def one(files: list[str], none: str, many: str) -> list[str]:
+    if len(files) != 1:
+        raise UsageError(none if not files else many)
+    return files
+
+
+def program_in(path: str) -> Any:
+    """The program in a file, as a module; None if the file holds something else."""
+    readable(path)
+    if path.endswith(".onnx"):
+        raise CommandError(f"{path}: load it with rl.onnx.load, and save what rl.jit.trace gives")
+    try:
+        return rushlight.jit.load(path)
+    except rushlight.io.CheckpointError as error:
+        if "rl.load reads it" in str(error) or "it is no program" in str(error):
+            return None
+        raise CommandError(error) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def loaded(path: str) -> Any:
+    try:
+        return rushlight.load(path)
+    except rushlight.io.CheckpointError as error:
+        raise CommandError(error) from None
+
+
+def readable(path: str) -> None:
+    """An error unless there is such a file."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def argument(text: str) -> Any:
+    """An array in a file, or a number."""
+    try:
+        return float(text)
+    except ValueError:
+        readable(text)
+    value = loaded(text)
+    if not isinstance(value, (rushlight.Tensor, np.ndarray)):
+        raise CommandError(f"{text} holds no single array")
+    return rushlight.as_tensor(value)
+
+
+def attempt(path: str, function: Any) -> Any:
+    """What ``function`` gives; whatever it raises is a failure of the command."""
+    try:
+        return function()
+    except Exception as error:
+        first = str(error).partition("\n")[0]
+        raise CommandError(f"{path}: {first or type(error).__name__}") from None
+
+
+def write(path: str, text: str) -> None:
+    try:
+        with rushlight.io.replacing(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}") from None
+
+
+def save(path: str, found: dict[str, Any]) -> None:
+    """Writes results, in full or not at all."""
+    if len(found) != 1 and not path.endswith(".npz"):
+        raise CommandError(f"there are {len(found)} results: name a file that ends in .npz")
+    arrays = {name: t.detach().numpy() for name, t in found.items()}
+    try:
+        with rushlight.io.replacing(path) as file:
+            if path.endswith(".npz"):
+                np.savez(file, **arrays)
+            else:
+                np.save(file, *arrays.values())
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}") from None

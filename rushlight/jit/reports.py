@@ -1,0 +1,127 @@
+"""What is in a file, as text and as pictures: ``rushlight show``."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rushlight.drawing.picture import LEAF, OP, RESULT, Box, Picture
+from rushlight.drawing.svg import svg
+from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, show
+from rushlight.jit.functions import RecursiveScriptModule
+from rushlight.jit.program import Program
+from rushlight.jit.structure import Shape
+from rushlight.tensor import Tensor
+
+WIDEST = 200  # characters of a line
+LARGEST = 2000  # boxes of a picture
+MODES = {None: "", True: " in training mode", False: " in evaluation mode"}
+
+
+def program_text(module: RecursiveScriptModule) -> str:
+    """The programs of a file: what they take and give, their graphs and their tensors."""
+    programs = module._programs
+    lines = [f"program {programs.name}"]
+    for program in programs.list:
+        lines += ["", f"{signature(programs.name, program)}{MODES[program.border.training]}"]
+        text = str(program.forward_graph).splitlines()
+        lines += [f"  {line if len(line) <= WIDEST else line[:WIDEST] + '…'}" for line in text]
+    state = programs.state
+    rows = [(name, state.tensors[number]) for name, number, _ in state.names]
+    lines += ["", *table(rows)]
+    if state.numbers:
+        lines += ["", *[f"{name} = {value}" for name, value in state.numbers.items()]]
+    return "\n".join(lines)
+
+
+def signature(name: str, program: Program) -> str:
+    """What a program takes and gives.
+
+    >>> program = rl.export(lambda x: x.sum(0), rl.ones(3, 2)).programs.first
+    >>> signature("f", program)
+    'f(x: f32[3,2]) -> f32[2]'
+    """
+    graph, border = program.graph, program.border
+    given = [f"{name}: {described(shape, graph.inputs)}" for name, shape in border.arguments]
+    return f"{name}({', '.join(given)}) -> {described(border.result, graph.outputs)}"
+
+
+def described(shape: Shape, nodes: Sequence[Node]) -> str:
+    """A shape with the types of its tensors."""
+    kind, *content = shape
+    if kind == "tensor":
+        return show(nodes[content[0]].type)
+    if kind in ("number", "scalar", "plain"):
+        return repr(content[0]) if kind == "plain" else "number"
+    if kind == "dict":
+        inner = [f"{key!r}: {described(each, nodes)}" for key, each in content[0]]
+        return f"{{{', '.join(inner)}}}"
+    text = ", ".join([described(each, nodes) for each in content[-1]])
+    return f"[{text}]" if kind == "list" else f"({text})"
+
+
+def value_text(value: Any) -> str:
+    """The tensors of a checkpoint, each with the path to it."""
+    return "\n".join(table(list(tensors_of(value, ""))))
+
+
+def tensors_of(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield path or "tensor", value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from tensors_of(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for i, inner in enumerate(value):
+            yield from tensors_of(inner, f"{path}[{i}]")
+
+
+def table(rows: Sequence[tuple[str, Tensor]]) -> list[str]:
+    """Names, dtypes and shapes of tensors, and how much they are together."""
+    widest = max([len(name) for name, _ in rows], default=0)
+    lines = [f"{name:<{widest}}  {t.dtype.name:<8} {list(t.shape)}" for name, t in rows]
+    unique = {id(t): t for _, t in rows}.values()
+    elements = sum([t.numel() for t in unique])
+    nbytes = sum([t.numel() * t.element_size() for t in unique])
+    return [*lines, f"{len(unique)} tensors, {elements:,} elements, {nbytes:,} bytes"]
+
+
+def picture(graph: Graph) -> str:
+    """A graph as SVG: values from outside on top, results at the bottom."""
+    boxes: list[Box] = []
+    arrows: list[tuple[int, int]] = []
+    place: dict[Node, int] = {}
+    for node in graph.nodes():
+        sources = [n for n in node.inputs if n is not None]
+        if node.op is ITEM:
+            place[node] = place[sources[0]]
+            continue
+        if node.op is CONSTANT and not node.type.shape:
+            continue
+        place[node] = len(boxes)
+        leaf = node in graph.inputs or node in graph.captured
+        title = graph.names.get(node) or node.op.full_name
+        boxes.append(Box(LEAF if leaf else OP, (title, show(node.type))))
+        arrows += [(place[n], place[node]) for n in dict.fromkeys(sources) if n in place]
+    results = [(f"result {i}", node) for i, node in enumerate(graph.outputs)]
+    results += [(f"new {graph.names.get(t) or 'input'}", node) for t, node in graph.writes]
+    for title, node in results:
+        if node in place:
+            arrows.append((place[node], len(boxes)))
+            boxes.append(Box(RESULT, (title, show(node.type))))
+    if len(boxes) > LARGEST:
+        raise ValueError(f"the graph has {len(boxes)} values; a picture shows at most {LARGEST}")
+    return svg(Picture(boxes, list(dict.fromkeys(arrows))))
+
+
+def page(module: RecursiveScriptModule) -> str:
+    """A page with the picture and the text of a program."""
+    name = html.escape(module._programs.name)
+    text = html.escape(program_text(module))
+    style = "body{font-family:sans-serif;margin:2em}svg{max-width:100%}pre{overflow:auto}"
+    return (
+        f"<!DOCTYPE html>\n<html><head><meta charset='utf-8'><title>{name}</title>"
+        f"<style>{style}</style></head><body>\n<h1>{name}</h1>\n"
+        f"{picture(module.graph)}\n<pre>{text}</pre>\n</body></html>\n"
+    )

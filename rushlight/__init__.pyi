@@ -18,6 +18,7 @@ from rushlight import distributions as distributions
 from rushlight import fft as fft
 from rushlight import func as func
 from rushlight import io as io
+from rushlight import jit as jit
 from rushlight import linalg as linalg
 from rushlight import masked as masked
 from rushlight import multiprocessing as multiprocessing
@@ -48,6 +49,7 @@ from rushlight.autograd import no_grad as no_grad
 from rushlight.autograd import set_grad_enabled as set_grad_enabled
 from rushlight.autograd.modes import is_anomaly_enabled as is_anomaly_enabled
 from rushlight.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from rushlight.c.export import export_c as export_c
 from rushlight.config import config as config
 from rushlight.control import cond as cond
 from rushlight.control import foldl as foldl
@@ -98,6 +100,7 @@ from rushlight.interop import numel as numel
 from rushlight.interop import to_dlpack as to_dlpack
 from rushlight.io import load as load
 from rushlight.io import save as save
+from rushlight.jit.exporting import export as export
 from rushlight.layouts import OutOfMemoryError as OutOfMemoryError
 from rushlight.layouts import channels_last as channels_last
 from rushlight.layouts import channels_last_3d as channels_last_3d

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.runtime.cache import object_code
+from rushlight.runtime.clock import NOW, UNIT
 from rushlight.runtime.jit import PLAIN, Library, load
 from rushlight.runtime.tasks import once
 from rushlight.runtime.threads import symbols
@@ -24,11 +25,18 @@ COPY, ROW, JUMP, COUNT, GROW = range(5)
     JUMP   the number that means no jump, and the step to go to
     COUNT  the number to add
     GROW   the number at which Python must make room
+
+A jump back stops now and then, as Python may have been interrupted. Beside the error are the words
+for it: how many jumps there are until the clock is asked, the ticks of when to stop, and how many
+jumps there were between the last two questions: twice as many next time, if there was time enough.
 """
+ERROR, WORDS = 2, 5  # words of an error, and with those of jumps
+SELDOM = 1 << 16  # jumps after which the clock is asked at the latest
+PERIOD = round(0.05 / UNIT)  # ticks that native code may run by itself
 ITEMS = tuple.__basicsize__  # bytes of a tuple before its elements
 DATA = object.__basicsize__  # bytes of an array before the address of its data
 
-DRIVER = f"""
+DRIVER = f"""{NOW}
 declare void @rl_parallel(ptr, ptr, ptr, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
@@ -46,6 +54,33 @@ define internal void @chunk(ptr %step, i64 %number) {{
   %end = select i1 %over, i64 %count, i64 %far
   call void %function(ptr %buffers, i64 %begin, i64 %end)
   ret void
+}}
+
+; Whether it is time to stop; the place of words for jumps is given.
+define internal i1 @late(ptr %left.at) {{
+  %time = alloca [2 x i64]
+  %end.at = getelementptr i64, ptr %left.at, i64 1
+  %jumps.at = getelementptr i64, ptr %left.at, i64 2
+  %now = call i64 @now(ptr %time)
+  %end = load i64, ptr %end.at
+  %jumps = load i64, ptr %jumps.at
+  %begun = icmp ne i64 %end, 0
+  %later = add i64 %now, {PERIOD}
+  %until = select i1 %begun, i64 %end, i64 %later
+  %left = sub i64 %until, %now
+  %early = icmp sgt i64 %left, {PERIOD // 2}
+  %twice = shl i64 %jumps, 1
+  %half = lshr i64 %jumps, 1
+  %changed = select i1 %early, i64 %twice, i64 %half
+  %some = or i64 %changed, 1
+  %many = icmp sgt i64 %some, {SELDOM}
+  %next = select i1 %many, i64 {SELDOM}, i64 %some
+  %over = icmp slt i64 %left, 0
+  %after = select i1 %over, i64 0, i64 %until
+  store i64 %next, ptr %left.at
+  store i64 %after, ptr %end.at
+  store i64 %next, ptr %jumps.at
+  ret i1 %over
 }}
 
 ; Runs steps from one on, until one meets an error or needs Python; the result is which one, or how
@@ -105,7 +140,20 @@ jump:
   %held = load i64, ptr %one
   %stay = icmp eq i64 %held, %x
   %to = select i1 %stay, i64 %after, i64 %y
-  br label %ran
+  %back = icmp sle i64 %to, %i
+  br i1 %back, label %jump.back, label %ran
+
+jump.back:
+  %left.at = getelementptr i64, ptr %error, i64 {ERROR}
+  %left = load i64, ptr %left.at
+  %fewer = sub i64 %left, 1
+  store i64 %fewer, ptr %left.at
+  %enough = icmp slt i64 %fewer, 0
+  br i1 %enough, label %look, label %ran
+
+look:
+  %pause = call i1 @late(ptr %left.at)
+  br i1 %pause, label %end, label %ran
 
 count.step:
   %old = load i64, ptr %one
@@ -136,13 +184,13 @@ checked:
   br i1 %failed, label %end, label %ran
 
 ran:
-  %next = phi i64 [ %after, %copy ], [ %after, %row ], [ %to, %jump ], [ %after, %count.step ],
-                  [ %after, %grow ], [ %after, %checked ]
+  %next = phi i64 [ %after, %copy ], [ %after, %row ], [ %to, %jump ], [ %to, %jump.back ],
+                  [ %to, %look ], [ %after, %count.step ], [ %after, %grow ], [ %after, %checked ]
   %more = icmp slt i64 %next, %count
   br i1 %more, label %step, label %end
 
 end:
-  %done = phi i64 [ %count, %0 ], [ %i, %checked ], [ %i, %grow ], [ %count, %ran ]
+  %done = phi i64 [ %count, %0 ], [ %i, %checked ], [ %i, %grow ], [ %i, %look ], [ %count, %ran ]
   ret i64 %done
 }}
 

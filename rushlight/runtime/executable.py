@@ -27,7 +27,7 @@ from rushlight.runtime.arena import Arena
 from rushlight.runtime.assembly import build
 from rushlight.runtime.cache import Cache, folder
 from rushlight.runtime.control import found_inside
-from rushlight.runtime.driver import COPY, COUNT, GROW, JUMP, ROW, STEP, driver
+from rushlight.runtime.driver import COPY, COUNT, ERROR, GROW, JUMP, ROW, STEP, WORDS, driver
 from rushlight.runtime.host import put_aside
 from rushlight.runtime.jit import target
 from rushlight.runtime.keeper import Keeper
@@ -176,7 +176,7 @@ class Binding:
         self.executable = executable
         self.memory = arena(program.arena)
         self.keeper = Keeper(program, executable.holders) if program.early else None
-        self.error = np.zeros(2, np.int64)
+        self.error = np.zeros(WORDS, np.int64)
         self.arrays: list[Any] = [None] * len(program.slots)
         self.copied: list[tuple[np.ndarray, np.ndarray]] = []
         self.readers: list[list[tuple[Library, int]]] = [[] for _ in program.slots]
@@ -398,15 +398,20 @@ class Binding:
         self.copied.clear()
 
     def resume(self, number: int) -> None:
-        """Does what a native step has stopped for: more memory for a stack, or an error."""
+        """Does what a native step has stopped for: more memory for a stack, or an error.
+
+        A jump stops so that Python can be interrupted, which happens right here.
+        """
         step = self.kernels[number]
+        if isinstance(step, JumpStep):
+            return
         if isinstance(step, GrowStep) and not self.error[0]:
             rows = 2 * int(self.steps[number, 2])
             self.table[np.array(self.which) == step.stack] = self.make_room(step.stack, rows)
             self.steps[number, 2] = rows
             return
         code, position = int(self.error[0]), int(self.error[1])
-        self.error[:] = 0
+        self.error[:ERROR] = 0
         assert isinstance(step, KernelStep)
         executable = self.executable
         error = errors_of(executable.graph, executable.plan, step)(code - 1, position)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,36 +13,13 @@ import numpy as np
 
 from rushlight.generator import Generator
 from rushlight.runtime.cache import object_code
+from rushlight.runtime.clock import NOW, UNIT
 from rushlight.runtime.driver import JUMP, STEP, driver
 from rushlight.runtime.executable import Arrays, Binding, Executable, Library, Native
 from rushlight.runtime.jit import load
 from rushlight.runtime.threads import pool
 
 ROUNDS, PATIENCE = 15, 1.0  # runs of which the quickest counts, and the seconds they may take
-
-POSIX = """
-declare i32 @clock_gettime(i32, ptr)
-
-define internal i64 @now(ptr %time) {{
-  call i32 @clock_gettime(i32 {clock}, ptr %time)
-  %seconds = load i64, ptr %time
-  %rest.at = getelementptr i64, ptr %time, i64 1
-  %rest = load i64, ptr %rest.at
-  %whole = mul i64 %seconds, 1000000000
-  %all = add i64 %whole, %rest
-  ret i64 %all
-}}
-"""
-
-WINDOWS = """
-declare i32 @QueryPerformanceCounter(ptr)
-
-define internal i64 @now(ptr %time) {
-  call i32 @QueryPerformanceCounter(ptr %time)
-  %ticks = load i64, ptr %time
-  ret i64 %ticks
-}
-"""
 
 CLOCK = """
 declare i64 @rl_run(ptr, i64, ptr, ptr)
@@ -109,17 +85,13 @@ end:
 
 
 @functools.cache
-def clock() -> tuple[Any, float, Any]:
-    """The native function that runs steps and notes the time, and the seconds of its unit."""
-    if sys.platform == "win32":
-        now, unit = WINDOWS, time.get_clock_info("perf_counter").resolution
-    else:
-        now, unit = POSIX.format(clock=time.CLOCK_MONOTONIC), 1e-9
-    code = object_code(now + CLOCK.replace("WORDS", str(STEP)).replace("JUMP", str(JUMP)))
+def clock() -> tuple[Any, Any]:
+    """The native function that runs steps and notes the time; and where it lives."""
+    code = object_code(NOW + CLOCK.replace("WORDS", str(STEP)).replace("JUMP", str(JUMP)))
     library = load([code], {"rl_run": driver().library.address("rl_run")})
     word, size = ctypes.c_void_p, ctypes.c_int64
     kind = ctypes.CFUNCTYPE(size, word, size, size, word, word, word)
-    return kind(library.address("rl_measure")), unit, library
+    return kind(library.address("rl_measure")), library
 
 
 def measure(
@@ -176,13 +148,13 @@ def seconds(binding: Binding, arrays: Arrays) -> list[float]:
 
 def native_seconds(binding: Binding, part: Native) -> np.ndarray:
     """Runs native steps: the time of each."""
-    run, unit, _ = clock()
+    run, _ = clock()
     ticks = np.zeros(part.count, np.int64)
     error, done = binding.error.ctypes.data, 0
     while True:
         done = run(part.steps, done, part.count, pool().address, error, ticks.ctypes.data)
         if done == part.count:
-            return ticks * unit
+            return ticks * UNIT
         binding.resume(part.first + done)
 
 

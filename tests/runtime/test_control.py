@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -386,6 +388,19 @@ def test_gradients_that_a_loop_leaves_behind_are_refused() -> None:
     with pytest.warns(UserWarning, match="end it with zero_grad"):
         _, grad = left_behind(rl.ones(3))
     assert grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_an_endless_loop_can_be_interrupted() -> None:
+    endless = rl.compile(
+        lambda x: rl.while_loop(lambda y: (y == y).all(), lambda y: y * 1.0, (x,))[0],
+        fullgraph=True,
+    )
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        endless(rl.ones(3))
+    timer.join()
+    assert endless(rl.full((3,), rl.nan)).isnan().all()
 
 
 def test_steps_of_loops_are_measured_each_for_itself() -> None:

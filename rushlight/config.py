@@ -38,7 +38,7 @@ class Config:
     public_name: str = "rushlight"  # what texts call the package: a served program reads torch
     fuse_eager: bool = _flag("fuse_eager", True)  # large softmaxes, norms, … as programs
     winograd: bool = _flag("winograd", True)  # 3 × 3 convolutions by fewer multiplications
-    keep_packed: int = _number("keep_packed", 1 << 28)  # bytes of prepared weights in a program
+    keep_packed: int = _number("keep_packed", 1 << 29)  # bytes of prepared weights in a program
     disable_compile: bool = _flag("disable_compile", False)  # compiled functions run as Python
     programs: int = 64  # kinds of arguments for which a compiled function keeps programs
     programs_per_key: int = 8  # programs for one kind of arguments, by what is around it

@@ -16,7 +16,7 @@ from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.onnx import importers  # noqa: F401 - registers the ops
 from rushlight.onnx.elements import HELD, array_of, dense
-from rushlight.onnx.errors import OnnxError
+from rushlight.onnx.errors import NodeError, OnnxError
 from rushlight.onnx.importers.registry import Importer, find
 from rushlight.onnx.program import Body, Slot, Step
 from rushlight.tensor import wrap
@@ -170,29 +170,31 @@ class Builder:
         if len(set(inputs)) < len(inputs):
             raise OnnxError(f"two inputs have the same name: {list(inputs)}")
         constants: dict[str, np.ndarray] = {}
-        known = {*inputs, *arrays}
+        own = {*inputs, *arrays}
+        names = own | outer
         steps: list[Step] = []
-        for node in in_order(nodes, known | outer):
-            made = {name for name in node.output if name}
-            if made & known or len(made) < len([name for name in node.output if name]):
-                raise OnnxError(f"{label_of(node)}: {min(made)!r} is computed twice")
+        for node in in_order(nodes, names):
             try:
-                step = self.step(node, known | outer, bound)
+                step = self.step(node, names, bound)
+                for name in filter(None, node.output):
+                    if name in own:
+                        raise OnnxError(f"{name!r} is computed twice")
+                    own.add(name)
+                    names.add(name)
+                if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
+                    constants[node.output[0]] = step.importer.function(**step.attributes)
+                else:
+                    steps.append(step)
+            except NodeError:
+                raise
             except OnnxError as error:
-                text = str(error)
-                named = text.startswith("node ")
-                raise OnnxError(text if named else f"{label_of(node)}: {text}") from None
-            known |= made
-            if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
-                constants[node.output[0]] = step.importer.function(**step.attributes)
-            else:
-                steps.append(step)
+                raise NodeError(f"{label_of(node)}: {error}") from None
         for name in outputs:
-            if name not in known | outer:
+            if name not in names:
                 raise OnnxError(f"the output {name!r} is not computed")
         reads = set(outputs).union(*[step.reads() for step in steps])
         slots = self.place(arrays, constants, steps)
-        return Body(inputs, outputs, steps, constants, slots, sorted(reads - known))
+        return Body(inputs, outputs, steps, constants, slots, sorted(reads - own))
 
     def place(
         self,
@@ -291,7 +293,7 @@ class Builder:
             case 13:
                 return attribute.tp
             case kind:
-                raise OnnxError(f"the attribute {attribute.name!r} has the unknown type {kind}")
+                raise OnnxError(f"{attribute.name!r} is an attribute of type {kind}")
 
 
 def calling(body: Body) -> Callable[..., Any]:

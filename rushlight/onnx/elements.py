@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight.onnx.errors import OnnxError
 
 MOST_BYTES = 1 << 40  # of one tensor: more is a damaged file
+MOST_SPARSE = 1 << 34  # of one that the file leaves to be filled with zeros
 
 
 class Element(NamedTuple):
@@ -139,7 +140,7 @@ def dense(proto: Any, external: Any = None) -> np.ndarray:
     values, places = array_of(proto.values, external), array_of(proto.indices, external)
     shape = tuple(proto.dims)
     size = math.prod(shape)
-    if any([n < 0 for n in shape]) or size * values.itemsize > MOST_BYTES or places.dtype != "i8":
+    if any([n < 0 for n in shape]) or size * values.itemsize > MOST_SPARSE or places.dtype != "i8":
         raise OnnxError(f"a sparse tensor of shape {list(shape)} is damaged")
     if places.ndim == 2 and places.shape[1] == len(shape):
         if (places < 0).any() or (places >= np.array(shape)).any():

@@ -13,7 +13,7 @@ import numpy as np
 from rushlight.errors import kind as kind_of
 from rushlight.interop import from_numpy
 from rushlight.nn.module import Module
-from rushlight.onnx.build import Builder, Store, versions_of
+from rushlight.onnx.build import Builder, Store, in_order, versions_of
 from rushlight.onnx.elements import HELD, element_of
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.external import Folder
@@ -55,13 +55,18 @@ def load(f: Any) -> OnnxModule:
     else:
         raise TypeError(f"onnx.load(): expected a path or a file to read from, got {kind_of(f)}")
     try:
-        return OnnxModule(parsed(onnx, data), Folder(folder))
+        model = parsed(onnx, data)
+        module = OnnxModule(model, Folder(folder))
+        check(onnx, model)
     except OnnxError as error:
-        raise OnnxError(f"{name}: {error}") from error.__cause__
+        raise OnnxError(f"{name}: {error}") from None
     except RecursionError:
         raise OnnxError(f"{name}: it is nested too deeply") from None
     except MemoryError:
         raise OnnxError(f"{name}: it describes more data than fits into memory") from None
+    except Exception as error:  # names that are no text, among others
+        raise OnnxError(f"{name}: the file is damaged ({error!r})") from error
+    return module
 
 
 def required() -> Any:
@@ -100,6 +105,25 @@ def parsed(onnx: Any, data: Any) -> Any:
     if not model.HasField("graph") or not model.opset_import:
         raise OnnxError("it is no ONNX file: there is no graph, or no version of its operators")
     return model
+
+
+def check(onnx: Any, model: Any) -> None:
+    """Lets ONNX's own checker see the nodes; the tensors, which are read already, are taken out."""
+    for tensor in model.graph.initializer:
+        name, kind = tensor.name, tensor.data_type
+        tensor.Clear()
+        tensor.name, tensor.data_type = name, kind
+        tensor.dims.append(0)
+    order = {tuple(node.output): i for i, node in enumerate(in_order(model.graph.node, set()))}
+    model.graph.node.sort(key=lambda node: order[tuple(node.output)])
+    for value in model.graph.output:  # what follows from the nodes need not be stated
+        if value.type.WhichOneof("value") in (None, "tensor_type"):
+            value.type.tensor_type.elem_type = value.type.tensor_type.elem_type or 1
+            value.type.tensor_type.shape.SetInParent()
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise OnnxError(" ".join(str(error).split())) from None
 
 
 def standard(onnx: Any) -> Any:

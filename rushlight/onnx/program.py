@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.nn.module import Module
-from rushlight.onnx.errors import OnnxError
+from rushlight.onnx.errors import NodeError
 from rushlight.onnx.importers.registry import Importer
 from rushlight.symbol import TraceError
 
@@ -61,23 +61,19 @@ class Step:
         try:
             given = [values[name] if name else None for name in self.inputs]
             results = self.importer.function(*self.importer.prepare(given, self.names), **options)
-        except (TraceError, StepError):
+        except (TraceError, NodeError):
             raise
         except Exception as error:
-            raise StepError(f"{self.label}: {error}") from error
+            raise NodeError(f"{self.label}: {error}") from error
         if type(results) is not tuple:
             results = (results,)
         if len(results) < len(self.outputs):
-            raise StepError(f"{self.label}: output {len(results)} is not supported")
+            raise NodeError(f"{self.label}: output {len(results)} is not supported")
         for name, result in zip(self.outputs, results, strict=False):
             if name:  # what NumPy makes of an array without dimensions is no array
                 values[name] = np.asarray(result) if isinstance(result, np.generic) else result
         for name in self.dead:
             values.pop(name, None)
-
-
-class StepError(OnnxError):
-    """An error inside a step, named already."""
 
 
 class Closure:

@@ -7,7 +7,8 @@ under ONNX's names. What was an attribute and became an input is one parameter, 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +42,8 @@ class Importer(NamedTuple):
     raw: bool = False
 
     @property
-    def parameters(self) -> dict[str, inspect.Parameter]:
-        return dict(inspect.signature(self.function).parameters)
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        return parameters_of(self.function)
 
     def names(self, count: int) -> list[str]:
         """The parameters that take so many inputs."""
@@ -63,6 +64,12 @@ class Importer(NamedTuple):
             known(v) if name in self.known else tensor_of(v)
             for v, name in zip(values, names, strict=True)
         ]
+
+
+@cache
+def parameters_of(function: Function) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function, which many nodes share."""
+    return inspect.signature(function).parameters
 
 
 REGISTRY: dict[tuple[str, str], list[Importer]] = {}

@@ -11,6 +11,7 @@ import numpy as np
 
 from rushlight.autograd.modes import local
 from rushlight.c.file import Unsupported
+from rushlight.c.orders import FORMULAS
 from rushlight.control import scan
 from rushlight.graph.attributes import nested
 from rushlight.graph.ir import ITEM, Graph, Node, TensorType, copy, item, rebuild, walk
@@ -47,6 +48,8 @@ def plain(graph: Graph) -> Graph:
         if formula is None:
             return node
         made = inlined(formula, node)
+        if made is None:
+            return node
         if not isinstance(node.type, tuple):
             return made[0]
         parts[node] = made
@@ -64,7 +67,9 @@ def in_order(node: Node) -> Sequence[Node]:
     operands = [
         n
         if n is None or n.type.shape != first.shape
-        else Node(PERMUTE, (n,), {"dims": tuple(order)}, dataclasses.replace(kind, dtype=n.type.dtype))
+        else Node(
+            PERMUTE, (n,), {"dims": tuple(order)}, dataclasses.replace(kind, dtype=n.type.dtype)
+        )
         for n in node.inputs
     ]
     attrs = {**node.attrs, "order": tuple(sorted(order))}
@@ -106,17 +111,20 @@ def formula_of(node: Node) -> Callable[..., Any] | None:
         return lambda *operands: formula(*operands, **node.attrs)
     if isinstance(op, Fused) and op.name not in ("fused_gradient",):
         return lambda *operands: op.formula(*operands, **node.attrs)
-    return None
+    formula = FORMULAS.get(op.full_name)
+    return formula and (lambda *operands: formula(*operands, **node.attrs))
 
 
-def inlined(formula: Callable[..., Any], node: Node) -> Sequence[Node]:
-    """The nodes of a formula's results, over the inputs of ``node``."""
+def inlined(formula: Callable[..., Any], node: Node) -> Sequence[Node] | None:
+    """The nodes of a formula's results, over the inputs of ``node``; None if it stays."""
     trace = Trace()
     kinds = [None if n is None else n.type for n in node.inputs]
     tensors = [k and wrap(np.zeros(k.shape, k.dtype.numpy)) for k in kinds]
     recording, local.state.grad = local.state.grad, False
     try:
         found = trace.call(lambda: run(formula, trace, tensors))
+        if found[0] is None:
+            return None
         graph = trace.finish(found)
     finally:
         trace.restore()

@@ -160,7 +160,7 @@ class Product:
         place = self.b.place([*outside, *self.inner, n])
         column = [
             f"for (int64_t l = 0; l < {width}; l++) {{",
-            f"    const int64_t {n} = block + l;",
+            *[f"    const int64_t {n} = block + l;"] * bool(self.b.steps[n]),
             f"    p[l] = {self.load(self.b, place)};",
             "}",
         ]

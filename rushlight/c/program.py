@@ -18,6 +18,7 @@ from rushlight.c.sections import Section
 from rushlight.c.snippets import STORED
 from rushlight.c.templates import EXAMPLE, HEADER, SOURCE
 from rushlight.graph.ir import Graph, Node, TensorType
+from rushlight.passes.clusters import types
 from rushlight.passes.order import Plan
 from rushlight.runtime.arena import ALIGNMENT
 
@@ -61,6 +62,7 @@ class Program:
     ) -> None:
         self.name, self.graph, self.arrays = name, graph, arrays
         self.file = File()
+        self.check(graph)
         self.written = {target for target, _ in graph.writes}
         self.arguments = self.find_arguments(inputs)
         leaves = dict(zip(graph.inputs, [a.name for a in self.arguments], strict=False))
@@ -87,6 +89,12 @@ class Program:
         outputs = [a.name for a in self.arguments[len(graph.inputs) :]]
         self.body = list(section.lines(base, leaves, outputs))
         self.memory = self.file.end
+
+    def check(self, graph: Graph) -> None:
+        """An error if there is a value that C has no type for."""
+        for node in graph.nodes():
+            if any([t.kind not in STORED for t in types(node)]):
+                raise self.file.refused(node, "complex numbers have no loops here")
 
     def find_arguments(self, inputs: Sequence[str]) -> list[Argument]:
         """The arguments of the run: inputs, then outputs."""
@@ -168,13 +176,13 @@ class Program:
                     starts.append(f"memcpy({target}, start_{piece.name}, {piece.type.nbytes});")
         else:
             starts.append(f"if (!weights) return {self.upper}_NO_FILE;")
-        text = " ".join(self.body)
-        unused = [a.name for a in self.arguments if not re.search(rf"\b{a.name}\b", text)]
+        used = set(re.findall(r"\w+", " ".join([*self.body, *starts])))
+        unused = [a.name for a in self.arguments if a.name not in used]
         return filled(
             SOURCE,
             {
                 **self.values(),
-                "arrays": "\n\n".join(self.file.arrays.values()),
+                "arrays": "\n\n".join([t for n, t in self.file.arrays.items() if n in used]),
                 "functions": str(self.file.snippets),
                 "body": "\n".join([f"    {line}" for line in self.body]),
                 "unused": "".join([f"    (void){name};\n" for name in unused]),

@@ -139,6 +139,19 @@ def to_integer(source: str, kind: str) -> str:
     return f"{head}{{ return x >= -{most} && x < {most} ? ({t})x : {least}; }}"
 
 
+def less(_: str, kind: str) -> str:
+    """The order in which numbers are sorted: NaN is the greatest."""
+    t = STORED[kind]
+    nan = " || (b != b && a == a)" if kind in FLOATS else ""
+    return f"static inline int less_{kind}({t} a, {t} b) {{ return a < b{nan}; }}"
+
+
+def is_nan(_: str, kind: str) -> str:
+    t = STORED[kind]
+    body = "return x != x;" if kind in FLOATS else "(void)x; return 0;"
+    return f"static inline int is_nan_{kind}({t} x) {{ {body} }}"
+
+
 def same_bits(source: str, kind: str) -> str:
     s, t = STORED[source], STORED[kind]
     return (
@@ -151,6 +164,8 @@ NUMBER = "|".join([*INTEGERS, *FLOATS])
 FAMILIES: Sequence[tuple[str, Callable[[str, str], str]]] = (
     (rf"(max|min)_({NUMBER})", extreme),
     (r"(abs)_(i\d+)", absolute),
+    (rf"(less)_({NUMBER}|b1)", less),
+    (rf"(is_nan)_({NUMBER}|b1)", is_nan),
     (rf"(shl|shr)_({'|'.join(INTEGERS)})", shift),
     (rf"(idiv|irem)_({'|'.join(INTEGERS)})", quotient),
     (rf"(f32|f64)_to_({'|'.join(INTEGERS)})", to_integer),

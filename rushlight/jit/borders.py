@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.dims import Dim
-from rushlight.graph.ir import Graph, TensorType, Type, type_of
+from rushlight.graph.ir import Graph, TensorType, Type, type_of, walk
 from rushlight.graph.streams import STATE
 from rushlight.jit import numbers, structure
 from rushlight.jit.program import RELATIONS, Border, condition_of, symbol_of, symbols_of
@@ -140,6 +140,13 @@ def check_gradients(border: Border, graph: Graph, state: State) -> None:
     tangents = [node.type for node in graph.inputs[border.tensors :]]
     results = [graph.outputs[i].type for i in border.roots]
     need(tangents == results, "gradients of other results")
+    late, begin, end = (
+        graph.inputs[border.tensors :],
+        border.count,
+        border.count + len(border.wanted),
+    )
+    ahead = [*graph.outputs[:begin], *graph.outputs[end:], *[value for _, value in graph.writes]]
+    need({*walk(ahead)}.isdisjoint(late), "a result depends on gradients of results")
     places = [(place, empty) for place, empty in border.gradients]
     expected = [*border.wanted, *[place for place, empty in places if empty is False]]
     for place, node in zip(expected, graph.outputs[border.count :], strict=True):

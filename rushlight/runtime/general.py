@@ -60,7 +60,7 @@ class General:
             if isinstance(step, Group)
         }
         code = object_code(module(self.texts.values())) if self.texts else b""
-        self.library = load([code]) if code else None
+        self.libraries = dict.fromkeys(self.texts, load([code])) if code else {}
         self.instances: OrderedDict[tuple[int, ...], Sized] = OrderedDict()
         self.arenas: dict[int, Arena] = {}
         self.lock = threading.Lock()
@@ -75,6 +75,12 @@ class General:
         name = f"k{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
         self.texts[name] = whole.replace("@NAME(", f"@{name}(")
         return Ready(kernel, name, tuple(body.sizes))
+
+    def address(self, name: str, texts: Mapping[str, str]) -> int:
+        """Where a kernel is; one that some sizes need by themselves is compiled when they come."""
+        if name not in self.libraries:
+            self.libraries[name] = load([object_code(module([texts[name]]))])
+        return self.libraries[name].address(name)
 
     def memory(self, size: int) -> Arena:
         """Memory for so many bytes: that of all sizes that need about as many."""
@@ -115,8 +121,7 @@ class Sized(Executable):
     def function(self, name: str, shared: bool) -> int:
         if shared:
             return natives.address(name)
-        assert self.general.library is not None
-        return self.general.library.address(name)
+        return self.general.address(name, self.program.kernels)
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Any:
         if not self.general.lock.acquire(blocking=False):

@@ -88,6 +88,42 @@ def adam_step(lib: Any, wrap: Wrap) -> Step:
     return wrap(lambda: optimizer.step())
 
 
+def recurrence(lib: Any, wrap: Wrap) -> Step:
+    """h = tanh(x[t] W + h U) while t < 200, for 32 sequences of 128 features: its gradients."""
+    x = lib.randn(200, 32, 128)
+    w, u = [(lib.randn(128, 128) / 128**0.5).requires_grad_() for _ in range(2)]
+
+    @wrap
+    def step() -> Any:
+        h, t = lib.zeros(32, 128), lib.zeros((), dtype=lib.int64)
+        while t < 200:
+            h = (x[t] @ w + h @ u).tanh()
+            t = t + 1
+        return lib.autograd.grad(h.square().mean(), (w, u))
+
+    return step
+
+
+def lengths(lib: Any, wrap: Wrap) -> Step:
+    """An LSTM of 128 units learns from 64 batches of 16 sequences, each of a length of its own."""
+    model = lib.nn.LSTM(64, 128)
+    optimizer = lib.optim.SGD(model.parameters(), lr=0.01)
+    batches = [lib.randn(length, 16, 64) for length in range(17, 81)]
+    random.Random(0).shuffle(batches)
+
+    @wrap
+    def learn(x: Any) -> None:
+        optimizer.zero_grad()
+        model(x)[0].square().mean().backward()
+        optimizer.step()
+
+    def step() -> None:
+        for x in batches:
+            learn(x)
+
+    return step
+
+
 def tree_lstm(lib: Any, wrap: Wrap) -> Step:
     """A tree-LSTM of 128 units over eight trees of 20 words, each of its own form."""
     chance = random.Random(0)

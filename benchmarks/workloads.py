@@ -59,6 +59,8 @@ WORKLOADS = {
     "GPT-2 small, 128 tokens, forward": run("GPT-2 small", 1, compiled=0.9),
     "LSTM 32×64, 64→256, training": trained("LSTM", 32, 0.6),
     "char-LSTM batch 32, training": trained("char-LSTM", 32, 0.6),
+    "200 steps of a while loop, forward + backward": Workload(programs.recurrence, compiled=0.8),
+    "LSTM, 64 lengths, training": Workload(programs.lengths, compiled=0.8),
     "tree-LSTM, 8 trees, training": Workload(programs.tree_lstm, eager=0.5, compiles=False),
     "LeNet batch 64, training": trained("LeNet", 64, 0.5),
     "DataLoader → LeNet, 50 batches of 64": Workload(programs.fed_lenet, eager=0.9, compiled=0.5),

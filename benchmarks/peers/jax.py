@@ -259,6 +259,17 @@ def adam_step() -> Step:
     return repeated(step, ([g + 1 for g in gradients], memory))
 
 
+def recurrence() -> Step:
+    x = normal(0, 200, 32, 128)
+
+    def loss(weights: tuple[Array, Array]) -> Array:
+        w, u = weights
+        h, _ = lax.scan(lambda h, row: (jnp.tanh(row @ w + h @ u), None), jnp.zeros((32, 128)), x)
+        return jnp.square(h).mean()
+
+    return finished(jax.grad(loss), tuple([normal(i, 128, 128) / 128**0.5 for i in (1, 2)]))
+
+
 PROGRAMS: dict[str, Callable[[], Step]] = {
     "a + b on 4×4": small_add,
     "20 small ops, forward + backward": twenty_ops,
@@ -269,5 +280,6 @@ PROGRAMS: dict[str, Callable[[], Step]] = {
     "randn 1M": draw,
     "two-layer net, training": two_layer_net,
     "Adam step, 25 tensors, 1M parameters": adam_step,
+    "200 steps of a while loop, forward + backward": recurrence,
 }
 """By the names of `workloads`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rushlight.graph.ir import Node, TensorType
+from rushlight.graph.ir import Node
 from rushlight.onnx.exporters.reductions import reduced
 from rushlight.onnx.writer import Writer, exports, operand
 
@@ -23,8 +23,9 @@ def attention(
     scaled = w("Mul", q, w.constant(node.attrs["scale"], kind))
     scores = w("MatMul", scaled, w("Transpose", k, perm=order))
     if node.attrs["causal"]:
-        square = TensorType((query.shape[-2], keys.shape[-2]), kind)
-        future = w("Trilu", w.filled(-math.inf, square), w.ints(1, scalar=True), upper=1)
+        rows = w("Unsqueeze", w.rows(query.shape[-2]), w.ints(1))
+        ends = [w.constant(number, kind) for number in (-math.inf, 0)]
+        future = w("Where", w("Less", rows, w.rows(keys.shape[-2])), *ends)
         bias = future if bias is None else w("Add", bias, future)
     if bias is None:
         weights = w("Softmax", scores, axis=-1)

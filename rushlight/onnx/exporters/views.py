@@ -131,7 +131,10 @@ def flip(w: Writer, node: Node, x: str) -> str:
 
 @exports("tril", "triu")
 def triangle(w: Writer, node: Node, x: str) -> str:
-    upper, diagonal = int(node.op.name == "triu"), w.ints(node.attrs["diagonal"], scalar=True)
-    if w.opset < 14:
-        raise w.refusal("it needs opset_version=14 or later")
-    return w("Trilu", x, diagonal, upper=upper)
+    upper, diagonal = node.op.name == "triu", w.ints(node.attrs["diagonal"], scalar=True)
+    if w.opset >= 14:
+        return w("Trilu", x, diagonal, upper=int(upper))
+    rows, columns = [w.rows(n) for n in node.type.shape[-2:]]
+    ahead = w("Sub", columns, w("Unsqueeze", rows, w.ints(1)))
+    kept = w("GreaterOrEqual" if upper else "LessOrEqual", ahead, diagonal)
+    return w("Where", kept, x, w.like(0, node))

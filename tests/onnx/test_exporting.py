@@ -1,0 +1,351 @@
+"""Exported models: what is in the file, and what it computes."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.onnx.exporters import EXPORTERS
+from rushlight.onnx.options import OnnxExporterError, TrainingMode
+from rushlight.onnx.verifying import interpreted
+from rushlight.ops.base import registry
+from tests.compiled.test_modules import CASES, DYNAMIC
+from tests.onnx.examples import CONTROL, LARGE, NETWORKS, SIZES, Example, close, runs, tensors
+
+onnx = pytest.importorskip("onnx")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def net() -> nn.Module:
+    rl.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def kinds(program: Any) -> list[str]:
+    return [node.op_type for node in program.model_proto.graph.node]
+
+
+def shape_of(value: Any) -> list[Any]:
+    return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_every_module(name: str) -> None:
+    make, draws = CASES[name]
+    rl.manual_seed(0)
+    generator = rl.Generator().manual_seed(1)
+    module, args = make(), tuple([draw(generator, rl.float32) for draw in draws])
+    with rl.no_grad():
+        module(*args)  # shapes of lazy parameters
+    program = rl.onnx.export(module, args)  # which compares the results
+    onnx.checker.check_model(program.model_proto, full_check=True)
+
+
+@pytest.mark.parametrize("name", list(DYNAMIC))
+def test_modules_whose_python_looks_at_values(name: str) -> None:
+    (make, draws), _ = DYNAMIC[name]
+    generator = rl.Generator().manual_seed(1)
+    args = tuple([draw(generator, rl.float32) for draw in draws])
+    if name.startswith("RReLU"):
+        rl.onnx.export(make(), args)  # in evaluation it looks at none
+    else:
+        with pytest.raises(RuntimeError, match=r"are needed in Python|draws random numbers"):
+            rl.onnx.export(make(), args)
+
+
+def check(example: Example) -> None:
+    program, found = runs(example)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    for inputs, expected in found:
+        with rl.no_grad(), interpreted():
+            close(tensors(program(*[rl.from_numpy(a) for a in inputs])), expected)
+
+
+@pytest.mark.parametrize("name", list(CONTROL))
+def test_branches_and_loops(name: str) -> None:
+    check(CONTROL[name])
+
+
+@pytest.mark.parametrize("name", list(SIZES))
+def test_sizes_that_change(name: str) -> None:
+    check(SIZES[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in NETWORKS],
+)
+def test_networks(name: str) -> None:
+    check(NETWORKS[name])
+
+
+@pytest.mark.parametrize("opset", range(13, 24))
+def test_versions(opset: int) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Hardswish(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.LayerNorm(8), nn.Linear(8, 3), nn.Softmax(-1),
+    )  # fmt: skip
+    program = rl.onnx.export(model, rl.randn(2, 1, 6, 6), opset_version=opset)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    assert program.model_proto.opset_import[0].version == opset
+    assert ("LayerNormalization" in kinds(program)) == (opset >= 17)
+
+
+def test_an_op_that_came_later_says_so() -> None:
+    with pytest.raises(OnnxExporterError, match=r"col2im .*opset_version=18 or later"):
+        rl.onnx.export(nn.Fold((4, 5), 2), rl.randn(2, 8, 12), opset_version=17)
+    with pytest.raises(ValueError, match="versions 13 to"):
+        rl.onnx.export(net(), rl.ones(2, 4), opset_version=9)
+
+
+def test_names_of_weights_inputs_and_outputs() -> None:
+    graph = rl.onnx.export(net(), rl.ones(2, 4)).model_proto.graph
+    assert [t.name for t in graph.initializer] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert [i.name for i in graph.input] == ["input"]
+    assert [o.name for o in graph.output] == ["output"]
+    graph = rl.onnx.export(
+        net(), rl.ones(2, 4), input_names=["x"], output_names=["y"]
+    ).model_proto.graph
+    assert (graph.input[0].name, graph.output[0].name) == ("x", "y")
+
+
+def test_structures_of_arguments_and_results() -> None:
+    class Model(nn.Module):
+        def forward(self, pair: Any, scale: Any = None, *, mask: Any) -> Any:
+            a, b = pair
+            return {"sum": a + b * scale, "parts": [a * mask, b], "same": a}
+
+    pair = (rl.ones(2), rl.arange(2.0))
+    program = rl.onnx.export(Model(), (pair, 2.0), kwargs={"mask": rl.tensor([True, False])})
+    graph = program.model_proto.graph
+    assert [i.name for i in graph.input] == ["pair_0", "pair_1", "mask"]
+    assert [o.name for o in graph.output] == ["sum", "parts_0", "parts_1", "same"]
+    program = rl.onnx.export(Model(), (pair, rl.tensor(2.0), {"mask": rl.ones(2)}))
+    assert len(program.model_proto.graph.input) == 4
+
+
+def test_one_tensor_as_two_arguments() -> None:
+    x = rl.ones(3)
+    program = rl.onnx.export(lambda a, b: a - 2 * b, (x, x))
+    assert len(program.model_proto.graph.input) == 2
+
+
+def test_equal_weights_are_written_once_and_constants_are_folded() -> None:
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    graph = rl.onnx.export(model, rl.ones(2, 4)).model_proto.graph
+    assert [t.name for t in graph.initializer] == ["0.weight"]
+    norm = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
+    x = rl.ones(1, 1, 4, 4)
+    assert kinds(rl.onnx.export(norm, x)) == ["Conv", "Mul", "Add"]
+    assert len(kinds(rl.onnx.export(norm, x, do_constant_folding=False))) > 3
+
+
+def test_the_mode_is_that_of_evaluation_and_comes_back() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4))
+    model[1].eval()
+    before = model[2].running_mean.clone()
+    rl.onnx.export(model, rl.randn(3, 4))
+    assert [m.training for m in model] == [True, False, True]
+    assert rl.equal(model[2].running_mean, before)
+    assert not rl.onnx.is_in_onnx_export()
+    with pytest.raises(OnnxExporterError, match=r"writes to .*running_mean"):
+        rl.onnx.export(model[2], rl.randn(3, 4), training=TrainingMode.TRAINING)
+    with pytest.raises(OnnxExporterError, match="draws random numbers"):
+        rl.onnx.export(nn.Dropout(), rl.randn(3, 4), training=TrainingMode.TRAINING)
+
+
+def test_a_model_knows_that_it_is_exported() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2 if rl.onnx.is_in_onnx_export() else x + x
+
+    assert kinds(rl.onnx.export(Model(), rl.ones(2))) == ["Mul"]
+
+
+def test_buffers_that_are_written_to() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", rl.zeros(()))
+
+        def forward(self, x: Any) -> Any:
+            self.count += 1
+            return x * 2
+
+    model = Counter()
+    with pytest.warns(UserWarning, match="does not write to count"):
+        rl.onnx.export(model, rl.ones(2), verify=False)
+    assert model.count == 0
+
+
+def test_files(tmp_path: Path) -> None:
+    x, path = rl.ones(2, 4), tmp_path / "net.onnx"
+    model = net()
+    program = rl.onnx.export(model, x, path)
+    assert path.read_bytes() == program.model_proto.SerializeToString()
+    close(tensors(rl.onnx.load(path)(x)), tensors(model(x)))
+    stream = io.BytesIO()
+    assert rl.onnx.export(model, x, stream, dynamo=False) is None
+    close(tensors(rl.onnx.load(io.BytesIO(stream.getvalue()))(x)), tensors(model(x)))
+    assert os.listdir(tmp_path) == ["net.onnx"]
+    with pytest.raises(TypeError, match="a path or a file to write to, got int"):
+        rl.onnx.export(model, x, 3)
+    with pytest.raises(FileNotFoundError, match="folder"):
+        rl.onnx.export(model, x, tmp_path / "none" / "net.onnx")
+
+
+def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
+    model, x = nn.Sequential(nn.Linear(40, 80), nn.Linear(80, 3)), rl.randn(2, 40)
+    path = tmp_path / "net.onnx"
+    rl.onnx.export(model, x, str(path), external_data=True)
+    assert path.stat().st_size < 4 * 40 * 80 <= (tmp_path / "net.onnx.data").stat().st_size
+    close(tensors(rl.onnx.load(path)(x)), tensors(model(x)))
+    assert len(onnx.load(path).graph.initializer) == 4
+    with pytest.raises(ValueError, match="external data need a path"):
+        rl.onnx.export(model, x, io.BytesIO(), external_data=True)
+
+
+def test_weights_as_inputs() -> None:
+    model, x, stream = nn.Linear(40, 80), rl.randn(2, 40), io.BytesIO()
+    rl.onnx.export(model, x, stream, keep_initializers_as_inputs=True)
+    graph = onnx.load_from_string(stream.getvalue()).graph
+    assert [i.name for i in graph.input] == ["input", "weight", "bias"]
+    stream = io.BytesIO()
+    rl.onnx.export(model, x, stream, export_params=False)
+    graph = onnx.load_from_string(stream.getvalue()).graph
+    assert [i.name for i in graph.input] == ["input", "weight"]
+    assert len(stream.getvalue()) < 4 * 40 * 80
+
+
+def test_the_graph_is_printed_without_its_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    program = rl.onnx.export(nn.Linear(100, 50), rl.ones(2, 100), verbose=True)
+    text = capsys.readouterr().out
+    assert "Gemm" in text
+    assert len(text) < 3000
+    assert repr(program) == "<ONNXProgram Linear, opset 18, 1 nodes>"
+
+
+def test_nodes_know_the_line_they_come_from() -> None:
+    program = rl.onnx.export(net(), rl.ones(2, 4))
+    assert program.model_proto.graph.node[0].doc_string.startswith(
+        "Sequential.0  test_exporting.py"
+    )
+
+
+def test_what_cannot_be_exported_names_module_and_line() -> None:
+    class Inverse(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return rl.linalg.inv(x)
+
+    model = nn.Sequential(nn.ReLU(), Inverse())
+    with pytest.raises(OnnxExporterError, match=r"in Sequential\.1 at .*test_exporting\.py:\d+"):
+        rl.onnx.export(model, rl.eye(3))
+
+
+def test_names_of_sizes() -> None:
+    model = nn.Conv1d(2, 3, 3, stride=2)
+    program = rl.onnx.export(model, rl.ones(2, 2, 9), dynamic_axes={"input": {0: "batch", -1: "n"}})
+    graph = program.model_proto.graph
+    assert shape_of(graph.input[0]) == ["batch", 2, "n"]
+    assert shape_of(graph.output[0]) == ["batch", 3, "(n+1)//(2)-1"]
+    program = rl.onnx.export(model, rl.ones(2, 2, 9), dynamic_axes={"input": [0]})
+    assert shape_of(program.model_proto.graph.input[0]) == ["input_dim_0", 2, 9]
+
+
+@pytest.mark.parametrize(
+    "shapes", [({0: "b"}, {0: "b"}), [{0: "b"}, ["b", None]], {"x": {0: "b"}, "y": ("b", 3)}]
+)
+def test_dynamic_shapes(shapes: Any) -> None:
+    def model(x: Any, y: Any) -> Any:
+        return x.sum(1) + y[:, 0]
+
+    program = rl.onnx.export(model, (rl.ones(2, 5), rl.ones(2, 3)), dynamic_shapes=shapes)
+    graph = program.model_proto.graph
+    assert [shape_of(v) for v in (*graph.input, *graph.output)] == [["b", 5], ["b", 3], ["b"]]
+    assert program(rl.ones(7, 5), rl.ones(7, 3)).shape == (7,)
+
+
+def test_errors_of_sizes() -> None:
+    x = rl.ones(4, 6)
+    with pytest.raises(
+        ValueError, match="dynamic_axes names 'y', but the inputs and outputs are x"
+    ):
+        rl.onnx.export(lambda x: x, x, dynamic_axes={"y": [0]})
+    with pytest.raises(ValueError, match="'x' has 2 dimensions, and no dimension 2"):
+        rl.onnx.export(lambda x: x, x, dynamic_axes={"x": [2]})
+    with pytest.raises(ValueError, match="dynamic_shapes names"):
+        rl.onnx.export(lambda x: x, x, dynamic_shapes={"z": {0: "b"}})
+    with pytest.raises(
+        OnnxExporterError, match=r"size rows cannot change: .*test_exporting.py:\d+"
+    ):
+        rl.onnx.export(
+            lambda x: sum([x[i] for i in range(x.shape[0])]), x, dynamic_axes={"x": {0: "rows"}}
+        )
+    with pytest.raises(OnnxExporterError, match=r"unfold .* sizes must be numbers"):
+        rl.onnx.export(lambda x: x.unfold(1, 2, 2), x, dynamic_axes={"x": [0]})
+
+
+def test_arguments_that_are_wrong() -> None:
+    with pytest.raises(ValueError, match="2 input_names for 1 tensors"):
+        rl.onnx.export(net(), rl.ones(2, 4), input_names=["a", "b"])
+    with pytest.raises(ValueError, match="output_names must differ"):
+        rl.onnx.export(lambda x: (x, x + 1), rl.ones(2), output_names=["a", "a"])
+    with pytest.raises(NotImplementedError, match="custom_opsets is not supported"):
+        rl.onnx.export(net(), rl.ones(2, 4), custom_opsets={"mine": 1})
+    with pytest.raises(TypeError, match="expected a module or a function, got 3"):
+        rl.onnx.export(3, rl.ones(2))
+
+
+def test_a_file_that_computes_something_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = EXPORTERS["relu"]._replace(write=lambda w, node, x: w("Sigmoid", x))
+    monkeypatch.setitem(EXPORTERS, "relu", wrong)
+    with pytest.raises(OnnxExporterError, match=r"output\[0\] is 0\.5, and 0 in the model"):
+        rl.onnx.export(lambda x: x.relu(), rl.zeros(2))
+    rl.onnx.export(lambda x: x.relu(), rl.zeros(2), verify=False)
+
+
+def test_half_precision() -> None:
+    for dtype in (rl.float16, rl.bfloat16):
+        model = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.LayerNorm(4)).to(dtype)
+        program = rl.onnx.export(model, rl.randn(2, 4, dtype=dtype))
+        onnx.checker.check_model(program.model_proto, full_check=True)
+
+
+def test_masks_that_are_written_through() -> None:
+    def model(x: Any) -> Any:
+        y = x.clone()
+        y[x > 0] = 3.0
+        y[:, 1:] += 1
+        y[0] = x[1]
+        return y
+
+    rl.onnx.export(model, rl.randn(3, 4))
+
+
+def test_exporters_are_of_ops_that_exist() -> None:
+    known = {*registry, "formula"}
+    assert [name for name in EXPORTERS if name not in known and "control" not in name] == []
+
+
+def test_reference_implementation() -> None:
+    """The onnx package has a runtime of its own, in Python."""
+    reference = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    model, x = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten()), rl.randn(2, 1, 5, 5)
+    program = rl.onnx.export(model, x)
+    found = reference(program.model_proto).run(None, {"input": x.numpy()})
+    close([np.asarray(a) for a in found], tensors(model(x)))
+
+
+def test_importing_the_framework_does_not_import_onnx() -> None:
+    code = "import sys, rushlight as rl; rl.onnx; sys.exit('onnx' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

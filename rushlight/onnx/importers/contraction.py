@@ -134,9 +134,8 @@ def conv_transpose(
     if output_shape or auto_pad.startswith("SAME"):
         wanted = list(output_shape or [n * s for n, s in zip(x.shape[2:], stride, strict=True)])
         spare = [a - b for a, b in zip(full, wanted[-ndim:], strict=True)]
-        halves = [n // 2 for n in spare]
-        rests = [a - b for a, b in zip(spare, halves, strict=True)]
-        low, high = (halves, rests) if auto_pad == "SAME_UPPER" else (rests, halves)
+        low = [max(n + (auto_pad != "SAME_UPPER"), 0) // 2 for n in spare]
+        high = [a - b for a, b in zip(spare, low, strict=True)]
     else:
         low, high = padding_of("NOTSET", pads, [], [0] * ndim, stride, dilation)
     y = TRANSPOSED[ndim](x, w, None, stride, 0, 0, group, dilation)

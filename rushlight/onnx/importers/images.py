@@ -75,6 +75,7 @@ def resize(
             beyond = ((where < 0) | (where > lengths[i] - 1)).reshape(shape)
             outside = beyond if outside is None else outside | beyond
         if mode == "nearest":
+            where = where.round(6)  # what only the last bits keep from a whole or half number
             places = ROUNDINGS[nearest_mode](where).clip(0, lengths[i] - 1)
             x = x.index_select(axis, tensor_of(places.astype(np.int64)))
         else:

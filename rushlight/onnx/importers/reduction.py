@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.onnx.importers.registry import integer, integers, is_host, op
+from rushlight.onnx.importers.registry import integer, integers, is_host, op, tensor_of
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
@@ -72,8 +72,9 @@ def reduction(on_tensors: Callable[..., Tensor], on_arrays: Callable[..., Any] |
             if noop_with_empty_axes:
                 return x if on_tensors in (total, mean) else on_tensors(x[None], [0], False)
             chosen = list(range(x.ndim))
-        if is_host(x) and on_arrays is not None:
+        if is_host(x) and on_arrays is not None and x.size:
             return np.asarray(on_arrays(x, tuple(chosen), keepdims=bool(keepdims)))
+        x = tensor_of(x)
         return on_tensors(x, chosen, bool(keepdims)) if chosen else on_tensors(x[None], [0], False)
 
     return apply

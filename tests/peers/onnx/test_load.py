@@ -1,0 +1,168 @@
+"""Loaded models beside onnxruntime: ops with many attributes, in many combinations."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+from tests.onnx.models import model  # noqa: E402
+
+pytestmark = pytest.mark.peers
+
+
+def compare(
+    text: str, inputs: dict[str, np.ndarray], opset: int = 21, **arrays: np.ndarray
+) -> None:
+    """Both on a model in the standard's notation."""
+    found = model(text, opset, **arrays)
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = runtime.InferenceSession(found.SerializeToString(), options)
+    expected = session.run(None, inputs)
+    results = rl.onnx.load(found)(**inputs)
+    for a, b in zip(results if isinstance(results, tuple) else [results], expected, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a.detach().numpy(), b, rtol=1e-4, atol=1e-5)
+
+
+def noise(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+MODES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
+
+
+@pytest.mark.parametrize("where", MODES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize(mode: str, where: str) -> None:
+    for wanted, nearest in product(([7, 9], [3, 2], [5, 4]), ("floor", "round_prefer_ceil")):
+        if (where, nearest, wanted) == ("half_pixel_symmetric", "floor", [3, 2]):
+            continue  # 1.5 / 0.6 - 0.5 is 2, but not in float32
+        text = f"""
+        g (float[1, 2, 5, 4] x) => (float[A, B, C, D] y) {{
+            y = Resize<mode = "{mode}", coordinate_transformation_mode = "{where}",
+                       nearest_mode = "{nearest}">(x, none, none2, sizes)
+        }}
+        """
+        empty = np.zeros(0, np.float32)
+        sizes = np.array([1, 2, *wanted], np.int64)
+        compare(text, {"x": noise(1, 2, 5, 4)}, 19, none=empty, none2=empty, sizes=sizes)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+def test_pooling(kind: str) -> None:
+    for ceil, pads, strides, kernel in product(
+        (0, 1), ([0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1]), ([1, 1], [2, 3]), ([2, 2], [3, 3])
+    ):
+        if kind == "LpPool" and ceil:
+            continue  # onnxruntime has it only since a later version
+        extra = f", ceil_mode = {ceil}" if kind != "LpPool" else ""
+        text = f"""
+        g (float[1, 2, 7, 8] x) => (float[A, B, C, D] y) {{
+            y = {kind}<kernel_shape = {kernel}, strides = {strides}, pads = {pads}{extra}>(x)
+        }}
+        """
+        compare(text, {"x": noise(1, 2, 7, 8)}, 17)
+
+
+@pytest.mark.parametrize("auto", ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_convolutions(auto: str) -> None:
+    x = noise(2, 4, 8, 7)
+    for strides, dilations, group in product(([1, 1], [2, 3]), ([1, 1], [2, 1]), (1, 2)):
+        if auto.startswith("SAME") and dilations != [1, 1]:
+            continue
+        pads = ", pads = [1, 0, 2, 1]" if auto == "NOTSET" else ""
+        text = f"""
+        g (float[2, 4, 8, 7] x) => (float[A, B, C, D] y) {{
+            y = Conv<auto_pad = "{auto}", strides = {strides}, dilations = {dilations},
+                     group = {group}{pads}>(x, w, b)
+        }}
+        """
+        compare(text, {"x": x}, w=noise(6, 4 // group, 3, 2), b=noise(6))
+
+
+def test_transposed_convolutions() -> None:
+    x = noise(1, 4, 5, 4)
+    for strides, group, extra in product(
+        ([1, 1], [2, 3]),
+        (1, 2),
+        ("", ", pads = [1, 0, 0, 1]", ", output_shape = [10, 9]", ", output_shape = [12, 13]"),
+    ):
+        if "shape" in extra and strides == [1, 1]:
+            continue
+        text = f"""
+        g (float[1, 4, 5, 4] x) => (float[A, B, C, D] y) {{
+            y = ConvTranspose<strides = {strides}, group = {group}{extra}>(x, w, b)
+        }}
+        """
+        compare(text, {"x": x}, w=noise(4, 3, 3, 2), b=noise(3 * group))
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("lengths", [False, True])
+def test_recurrent_layers(kind: str, direction: str, lengths: bool) -> None:
+    gates = {"RNN": 1, "LSTM": 4, "GRU": 3}[kind]
+    count = 2 if direction == "bidirectional" else 1
+    extra = ", linear_before_reset = 1" if kind == "GRU" and lengths else ""
+    outputs = "y, h, c" if kind == "LSTM" else "y, h"
+    types = ", ".join(f"float {name}" for name in outputs.split(", "))
+    third = "lens" if lengths else "none"
+    options = f'direction = "{direction}", hidden_size = 4{extra}'
+    text = f"""
+    g (float[6, 3, 5] x) => ({types}) {{
+        {outputs} = {kind}<{options}>(x, w, r, b, {third}, h0)
+    }}
+    """
+    arrays = {
+        "w": noise(count, gates * 4, 5),
+        "r": noise(count, gates * 4, 4),
+        "b": noise(count, 2 * gates * 4),
+        "h0": noise(count, 3, 4),
+    }
+    if lengths:
+        arrays["lens"] = np.array([6, 2, 4], np.int32)
+    found = text.replace("none, h0", '"", h0') if not lengths else text
+    compare_shapeless(found, {"x": noise(6, 3, 5)}, **arrays)
+
+
+def compare_shapeless(text: str, inputs: dict[str, np.ndarray], **arrays: np.ndarray) -> None:
+    """With outputs whose shapes are not stated, and an input that is left out."""
+    missing = '""' in text
+    found = model(text.replace('""', "none"), 14, **arrays)
+    for value in found.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    if missing:
+        names = found.graph.node[0].input
+        names[list(names).index("none")] = ""
+    expected = runtime.InferenceSession(found.SerializeToString()).run(None, inputs)
+    for a, b in zip(rl.onnx.load(found)(**inputs), expected, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b, rtol=1e-4, atol=1e-5)
+
+
+def test_quantised_networks() -> None:
+    text = """
+    g (float[2, 4] x) => (float[2, 3] y) {
+        q, s, z = DynamicQuantizeLinear(x)
+        i = MatMulInteger(q, w, z, wz)
+        f = Cast<to = 1>(i)
+        t = Mul(s, ws)
+        y = Mul(f, t)
+    }
+    """
+    weight = np.random.default_rng(0).integers(-127, 127, (4, 3)).astype(np.int8)
+    compare(
+        text,
+        {"x": noise(2, 4)},
+        w=weight,
+        wz=np.array(3, np.int8),
+        ws=np.array(0.02, np.float32),
+    )

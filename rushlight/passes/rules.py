@@ -133,8 +133,9 @@ def unsqueezed(x: Node, d: int) -> Term:
     return view(x, shape=(*shape[:at], 1, *shape[at:]))
 
 
-def sliced(x: Node, d: int, a: int, b: int, s: int) -> Any:
-    return x if (a, s) == (0, 1) and at_least_size(b, x.type.shape[d]) else None
+def sliced(x: Node, d: int, a: int, b: int | None, s: int) -> Any:
+    whole = b is None or at_least_size(b, x.type.shape[d])
+    return x if (a, s) == (0, 1) and whole else None
 
 
 def slices(x: Node, d: int, a: int, s: int, p: int, q: int, r: int) -> Term:

@@ -63,7 +63,7 @@ def export_c(
     folder = Path(dir)
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in program.files().items():
-        with replacing(folder / path) as file:
+        with replacing(str(folder / path)) as file:
             file.write(content)
     return folder / f"{name}.c"
 

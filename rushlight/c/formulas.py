@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,7 +35,7 @@ def plain(graph: Graph) -> Graph:
 
     def change(node: Node, inputs: tuple[Node | None, ...]) -> Node:
         if node.op is ITEM and inputs[0] in parts:
-            return parts[inputs[0]][node.attrs["index"]]  # type: ignore[index]
+            return parts[inputs[0]][node.attrs["index"]]
         node = copy(node, inputs)
         attrs = node.attrs
         if any(True for _ in nested(attrs)):
@@ -104,15 +105,14 @@ def formula_of(node: Node) -> Callable[..., Any] | None:
     """What an op is made of: a function of tensors; None if it stays."""
     op: Any = node.op
     if isinstance(op, Scan):
-        formula = back if op.backward else forth
-        return lambda *operands: formula(op, *operands, **node.attrs)
-    if isinstance(op, Blocked):
+        formula: Any = functools.partial(back if op.backward else forth, op)
+    elif isinstance(op, Blocked):
         formula = attend if op.name == "attend" else attend_gradient
-        return lambda *operands: formula(*operands, **node.attrs)
-    if isinstance(op, Fused) and op.name not in ("fused_gradient",):
-        return lambda *operands: op.formula(*operands, **node.attrs)
-    formula = FORMULAS.get(op.full_name)
-    return formula and (lambda *operands: formula(*operands, **node.attrs))
+    elif isinstance(op, Fused) and op.name != "fused_gradient":
+        formula = op.formula
+    else:
+        formula = FORMULAS.get(op.full_name)
+    return formula and functools.partial(formula, **node.attrs)
 
 
 def inlined(formula: Callable[..., Any], node: Node) -> Sequence[Node] | None:

@@ -41,7 +41,8 @@ def called(
 @RULES.add("sort")
 def sort(node: Node, file: File) -> Invocation | None:
     count, size, step = lines(node)
-    return called(node, file, count, size, step, int(node.attrs["descending"]), scratch=16 * max(1, size))
+    down, room = int(node.attrs["descending"]), 16 * max(1, size)
+    return called(node, file, count, size, step, down, scratch=room)
 
 
 @RULES.add("cummax", "cummin", "logcumsumexp")

@@ -21,10 +21,10 @@ def formula(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def sorted_along(x: Tensor, dim: int, descending: bool = False) -> tuple[Tensor, Tensor]:
+def sorted_along(x: Tensor, dim: int, descending: bool = False) -> Any:
     """A stable sort; numbers of 16 bits are sorted in 32."""
     if x.dtype not in SMALL:
-        return tuple(ops.sort(x, dim, descending))  # type: ignore[return-value]
+        return ops.sort(x, dim, descending)
     values, indices = ops.sort(x.float(), dim, descending)
     return values.to(x.dtype), indices
 
@@ -148,11 +148,7 @@ FORMULAS |= {name: common(name) for name in ("gcd", "lcm")}
 
 @formula
 def searchsorted(sequence: Tensor, values: Tensor, *, right: bool, out_int32: bool) -> Any:
-    if (
-        sequence.dtype == values.dtype
-        and not out_int32
-        and sequence.dtype not in SMALL
-    ):
+    if sequence.dtype == values.dtype and not out_int32 and sequence.dtype not in SMALL:
         return None
     kind = ops.result_type(sequence, values)
     kind = dtypes.float32 if kind in SMALL else kind

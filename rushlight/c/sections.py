@@ -43,6 +43,7 @@ class Section:
         self.first: dict[Node, int] = {}
         self.last: dict[Node, int] = {}
         self.at: dict[Node, str] = {}
+        self.size = 0
         for number, step in enumerate(steps.steps):
             if isinstance(step, Call) and not step.alias:
                 self.prepare(number, step.node)

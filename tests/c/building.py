@@ -12,9 +12,10 @@ import numpy as np
 import rushlight as rl
 from rushlight.tensor import Tensor
 
-STRICT = "-std=c99 -Wall -Wextra -Werror -pedantic".split()
-SANITIZED = [*STRICT, *"-g1 -O0 -fsanitize=address,undefined -fno-sanitize-recover=all".split()]
-FAST = [*STRICT, *"-O3 -march=native -ffp-contract=off".split()]
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
+SANITIZED = (*STRICT, "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+FAST = (*STRICT, "-O3", "-march=native", "-ffp-contract=off")
+ROLES = ("input", "changed input", "output")
 
 DRIVER = r"""
 #include "@name@.h"
@@ -54,7 +55,12 @@ class Built:
     """An exported and compiled program."""
 
     def __init__(
-        self, function: Callable[..., Any], *args: Any, folder: Path, flags: Sequence[str], **how: Any
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        folder: Path,
+        flags: Sequence[str] = SANITIZED,
+        **how: Any,
     ) -> None:
         self.path = rl.export_c(function, *args, dir=folder, **how)
         self.name = self.path.stem
@@ -91,7 +97,8 @@ class Built:
         data = b"".join([flat(t) for call in calls for t in call])
         if weights is None and self.weights.exists():
             weights = self.weights
-        command = [str(self.program), str(len(calls)), str(weights or ""), *([str(save)] * bool(save))]
+        command = [str(self.program), str(len(calls)), str(weights or "")]
+        command += [str(save)] * (save is not None)
         ran = subprocess.run(command, input=data, capture_output=True, timeout=300)
         error = ran.stderr.decode(errors="replace")
         if ran.returncode == 4:
@@ -121,7 +128,7 @@ def arguments_of(header: str, name: str) -> list[tuple[str, np.dtype, tuple[int,
     """Role, dtype, shape and size of each argument, as the header describes them."""
     found = []
     for line in header.splitlines():
-        role = next((r for r in ("input", "changed input", "output") if line.startswith(f"/* {r} ")), "")
+        role = next((r for r in ROLES if line.startswith(f"/* {r} ")), "")
         if role and " of shape (" in line:
             kind = line.partition(": ")[2].partition(" of shape")[0]
             inside = line.partition(" of shape (")[2].partition(")")[0]
@@ -152,7 +159,11 @@ def assert_close(found: np.ndarray, expected: np.ndarray, scale: float = 1.0) ->
 
 
 def check(
-    function: Callable[..., Any], *args: Any, folder: Path, flags: Sequence[str] = SANITIZED, **how: Any
+    function: Callable[..., Any],
+    *args: Any,
+    folder: Path,
+    flags: Sequence[str] = SANITIZED,
+    **how: Any,
 ) -> Built:
     """Exports a function, and compares its results in C with its own."""
     state = rl.get_rng_state()

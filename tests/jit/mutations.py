@@ -31,7 +31,7 @@ class Net(rl.nn.Module):
     def forward(self, x, scale: float = 1.0):
         y = rl.nn.functional.max_pool2d(self.norm(self.convolution(x)).relu(), 2)
         y = rl.nn.functional.dropout(y.flatten(1), 0.5, self.training)
-        y = self.linear(y[:, : 16].roll(1, 1))
+        y = self.linear(y[:, :16].roll(1, 1))
         y = y.softmax(1) if y.sum() > 0 else y.sort(1).values
         return {"y": y * scale, "best": y.argmax(1), "part": rl.cat([y, y[:, 1:2]], 1)}
 

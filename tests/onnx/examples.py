@@ -145,8 +145,8 @@ SIZES: dict[str, Example] = {
 NETWORKS: dict[str, Example] = {
     "LeNet": Example(lambda: images.lenet(rl), X((2, 1, 28, 28)), {"x0": [0]}),
     "ResNet-18": Example(
-        lambda: images.resnet(rl, (2, 2, 2, 2), False), X((1, 3, 64, 64)), {"x0": [0, 2, 3]},
-        (X((2, 3, 80, 48)),),
+        lambda: images.resnet(rl, (2, 2, 2, 2), False), X((1, 3, 32, 32)), {"x0": [0, 2, 3]},
+        (X((2, 3, 48, 33)),),
     ),
     "SqueezeNet": Example(
         lambda: images.squeezenet(rl), X((1, 3, 64, 64)), {"x0": [0, 2, 3]}, (X((2, 3, 70, 81)),)

@@ -14,6 +14,7 @@ from rushlight.onnx.exporters import (
     pooling,
     recurrent,
     reductions,
+    running,
     scattering,
     views,
     windows,

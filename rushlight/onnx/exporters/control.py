@@ -130,22 +130,3 @@ def scan(w: Writer, node: Node, *operands: str) -> tuple[str, ...]:
         **options,
     )  # fmt: skip
     return results(found)
-
-
-@exports("cumprod")
-def cumprod(w: Writer, node: Node, x: str) -> str:
-    """Running products: a loop over rows."""
-    dim, shape = node.attrs["dim"], node.type.shape
-    if not shape:
-        return x
-    row = TensorType(tuple([n for d, n in enumerate(shape) if d != dim]), node.type.dtype)
-    with w.inside() as body:
-        before, factor = w.fresh("carried"), w.fresh("row")
-        body.inputs = [(before, row), (factor, row)]
-        product = w("Mul", before, factor)
-        w.end(body, [(product, row), (product, row)])
-    _, y = w(
-        "Scan", w.filled(1, row), x, outputs=2, num_scan_inputs=1, scan_input_axes=[dim],
-        scan_output_axes=[dim], body=body,
-    )  # fmt: skip
-    return y

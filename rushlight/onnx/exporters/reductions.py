@@ -147,10 +147,3 @@ def squared_error(w: Writer, node: Node, x: str, t: str) -> str:
     return reduced(
         w, "ReduceMean" if node.attrs["mean"] else "ReduceSum", w("Mul", apart, apart), None, False
     )
-
-
-@exports("cumsum")
-def cumsum(w: Writer, node: Node, x: str) -> str:
-    if not node.type.shape:
-        return x
-    return w("CumSum", as_result(w, node, x), w.constant(node.attrs["dim"], dtypes.int64))

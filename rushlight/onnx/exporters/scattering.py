@@ -57,17 +57,17 @@ def scatter_fold(w: Writer, node: Node, x: str, src: str, index: str) -> str:
 def along(w: Writer, node: Node, x: str, source: str, index: str, reduction: str) -> str:
     """Whole rows of ``source`` written to the rows of ``x`` that ``index`` names."""
     places = operand(node, 2)
-    if not node.type.shape:
-        raise w.refusal("its operand has no dimensions")
     dim = node.attrs["dim"]
     count = places.type.shape[0] if places.type.shape else 1
-    shape = [*node.type.shape]
+    shape = list(node.type.shape) or [1]
     shape[dim] = count
     column = [1] * len(shape)
     column[dim] = count
     whole = w("Expand", w.reshape(index, *column), w.ints(*shape))
     source = w("Expand", source, w.ints(*shape))
-    return w("ScatterElements", x, whole, source, axis=dim, **how(w, reduction))
+    x = at_least_vector(w, operand(node), x)
+    found = w("ScatterElements", x, whole, source, axis=dim, **how(w, reduction))
+    return found if node.type.shape else w.reshape(found)
 
 
 @exports("index_add")

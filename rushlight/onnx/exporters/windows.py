@@ -7,6 +7,7 @@ from typing import Any
 from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
 from rushlight.kernels.windows import Geometry
+from rushlight.onnx.exporters.joining import padded
 from rushlight.onnx.writer import Writer, exports, operand
 
 
@@ -39,6 +40,11 @@ def convolve(w: Writer, node: Node, x: str, weight: str, bias: str | None) -> st
         ends = [reach - n - p for reach, n, p in sides]
         w.need_numbers(ends)
     need_floats(w, node)
+    if min((*geometry.padding, *ends), default=0) < 0:  # of the image, less is seen
+        cut = [(min(a, 0), min(b, 0)) for a, b in zip(geometry.padding, ends, strict=True)]
+        x = padded(w, x, [(0, 0), (0, 0), *cut], "constant")
+        geometry = geometry._replace(padding=tuple([max(p, 0) for p in geometry.padding]))
+        ends = [max(end, 0) for end in ends]
     given = (x, weight, bias) if bias else (x, weight)
     return w("Conv", *given, **options(geometry, kernel, ends))
 
@@ -52,7 +58,11 @@ def convolve_transposed(w: Writer, node: Node, y: str, weight: str, bias: str | 
     w.need_numbers(extra)
     need_floats(w, node)
     given = (y, weight, bias) if bias else (y, weight)
-    attrs = options(geometry, kernel, geometry.padding)
+    ends = list(geometry.padding)
+    for d, (n, stride) in enumerate(zip(extra, geometry.stride, strict=True)):
+        if stride <= n <= ends[d]:  # more is added than runtimes allow: less is taken away
+            ends[d], extra[d] = ends[d] - n, 0
+    attrs = options(geometry, kernel, ends)
     return w("ConvTranspose", *given, output_padding=extra, **attrs)
 
 

@@ -37,12 +37,23 @@ NO_OPERATOR = {
         "angle", "fft.hfft", "fft.hfft2", "fft.hfftn", "fft.irfft", "fft.irfft2", "fft.irfftn",
         "imag", "istft", "real", "stft", "view_as_real", "view_as_real_copy",
     ),
+    "counts, and what lies in the middle of NaN": (
+        "histc", "histogram", "histogramdd", "mode", "nanmedian",
+        "nn.functional.linear_cross_entropy",
+    ),
+    "averages of integers": ("nn.functional.avg_pool1d", "nn.functional.avg_pool2d"),
     "special functions": (
         "digamma", "erfinv", "frexp", "gcd", "igamma", "igammac", "lcm", "lgamma", "mvlgamma",
         "nextafter", "polygamma",
     ),
 }  # fmt: skip
 """Ops of which some call cannot be exported, by reasons."""
+
+LACKING = {
+    "polygamma": "tangents of doubles",
+    "nn.functional.conv_transpose1d": "an output_padding larger than the stride",
+}
+"""What ONNX Runtime does not do."""
 
 
 def run(program: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -120,5 +131,5 @@ def test_every_op(name: str) -> None:
             if "cannot be exported" in str(error) and exportable(name):
                 raise
             continue
-        if maker.tensors:
+        if maker.tensors and name not in LACKING:
             close(run(program, inputs), expected, 1e-3)

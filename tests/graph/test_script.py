@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import re
 from typing import Any
 
 import pytest
 
 import rushlight as rl
+from rushlight import nn
+from rushlight.symbol import TraceError
 from tests.graph.script_programs import POINTS, TABLE
+from tests.graph.script_random import written
 
 
 def arguments(point: Any) -> tuple[rl.Tensor, rl.Tensor]:
@@ -63,3 +69,287 @@ def test_compiled_equals_dynamic_mode_in_value_and_gradient(name: str) -> None:
         assert_same(found[0], expected[0])
         assert_same(found[1], expected[1])
     assert programs(compiled) == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_functions_written_at_random(seed: int) -> None:
+    check_random(seed, depth=1 + seed % 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 220))
+def test_many_functions_written_at_random(seed: int) -> None:
+    check_random(seed, depth=2 + seed % 2)
+
+
+def check_random(seed: int, depth: int) -> None:
+    function, text = written(seed, depth)
+    compiled = rl.compile(function, fullgraph=True)
+    for point in POINTS:
+        rounded = [round(4 * value) / 4 for value in point]
+        found, expected = gradients(compiled, rounded), gradients(function, rounded)
+        assert_same(found, expected)
+    assert programs(compiled) == 1, text
+
+
+def test_a_float_decides_without_another_program() -> None:
+    def model(x, limit):
+        y = x if limit < 5.0 else -x
+        while limit > 1:
+            y, limit = y * 2, limit / 2
+        return y
+
+    compiled = rl.compile(model, fullgraph=True)
+    for limit in (4.0, 6.0, 1.0, 7.5, float("nan"), -0.0):
+        assert_same(compiled(rl.ones(2), limit), model(rl.ones(2), limit))
+    assert programs(compiled) == 2  # the first is for its float alone
+
+
+def test_guards_see_what_converted_code_reads() -> None:
+    options = {"scale": 2}
+    factor = 3
+
+    def helper(x):
+        return x * options["scale"] if x.sum() > 0 else x
+
+    def function(x):
+        if x[0] > 0:
+            return helper(x) * factor
+        return x
+
+    compiled = rl.compile(function, fullgraph=True)
+    assert compiled(rl.ones(2)).tolist() == [6, 6]
+    options["scale"] = 5
+    assert compiled(rl.ones(2)).tolist() == [15, 15]
+    factor = 1
+    assert compiled(rl.ones(2)).tolist() == [5, 5]
+
+
+def test_a_training_step_with_loops_and_branches() -> None:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell, self.head = nn.Linear(8, 8), nn.Linear(8, 1)
+
+        def forward(self, x):
+            h, n = x, 0
+            while h.norm() > 0.4 and n < 5:
+                h = self.cell(h).tanh()
+                n += 1
+            return self.head(h) if h.mean() > 0 else self.head(-h)
+
+    def losses(compiled: bool) -> rl.Tensor:
+        rl.manual_seed(0)
+        net = Net()
+        optimizer = rl.optim.Adam(net.parameters(), lr=0.01)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (net(x) - 0.5).square().mean()
+            loss.backward()
+            if loss > 0.01:
+                loss = loss * 2
+            optimizer.step()
+            return loss.detach()
+
+        call = rl.compile(step, fullgraph=True) if compiled else step
+        return rl.stack([call(rl.randn(8)) for _ in range(6)])
+
+    assert rl.allclose(losses(compiled=True), losses(compiled=False), atol=1e-5)
+
+
+def test_random_numbers_in_branches() -> None:
+    def function(x):
+        if x.sum() > 0:
+            return x * rl.rand(3)
+        return x + rl.randn(3) + rl.rand(3)
+
+    compiled = rl.compile(function, fullgraph=True)
+    for sign in (1, -1, 1, -1):
+        results = []
+        for call in (function, compiled):
+            rl.manual_seed(5)
+            results.append((call(rl.full((3,), sign)), rl.rand(2)))
+        assert_same(*results)
+
+
+def test_any_size() -> None:
+    def function(x):
+        n = 0
+        while x.sum() < 50:
+            x = x * 2 + len(x)
+            n += 1
+        return x, n
+
+    compiled = rl.compile(function, fullgraph=True)
+    for size in (3, 5, 1):
+        assert_same(compiled(rl.ones(size)), function(rl.ones(size)))
+
+
+class Refused:
+    """Functions that no graph can hold, with what is said of them."""
+
+    @staticmethod
+    def sizes(x):
+        return rl.zeros(int(x.sum()))  # here
+
+    @staticmethod
+    def types_of_branches(x):
+        if x.sum() > 0:  # here
+            y = x
+        else:
+            y = x.sum()
+        return y
+
+    @staticmethod
+    def types_of_returns(x):
+        if x.sum() > 0:  # here
+            return x
+        return x.double()
+
+    @staticmethod
+    def no_value(x):
+        if x.sum() > 0:
+            y = 2
+        return x * y  # here
+
+    @staticmethod
+    def shapes_of_steps(x):
+        while x.sum() < 10:  # here
+            x = rl.cat([x, x])
+        return x
+
+    @staticmethod
+    def texts(x):
+        return "positive" if x.sum() > 0 else "negative"  # here
+
+    @staticmethod
+    def lists(x):
+        found = []
+        while x.sum() < 10:  # here
+            x = x * 2
+            found.append(x)
+        return found
+
+    @staticmethod
+    def filters(x):
+        return [t for t in x if t > 0]  # here
+
+    @staticmethod
+    def keys(x):
+        return {0: x, 1: -x}[int(x.sum() > 0)]  # here
+
+    @staticmethod
+    def exceptions(x):
+        if x.sum() > 100:
+            raise rl.OutOfMemoryError("not one of Python's")  # here
+        return x
+
+
+SAID = {
+    "sizes": "a size, a text or a key cannot depend on it",
+    "types_of_branches": "'y' must .* float32[3] if the condition holds, and float32[] else",
+    "types_of_returns": "the returned value .* it is float32[3] .* and float64[3] else",
+    "no_value": "'y' is used .* but has no value on one way",
+    "shapes_of_steps": "'x' must have one type .* it is float32[3] before it, and float32[6] after",
+    "texts": "the value must have one type .* str .* str",
+    "lists": "changes a list",
+    "filters": "are needed in Python",
+    "keys": "a size, a text or a key cannot depend on it",
+    "exceptions": "OutOfMemoryError is raised",
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_errors_name_the_line_and_the_reason(name: str) -> None:
+    function = getattr(Refused, name)
+    lines, first = inspect.getsourcelines(function)
+    (line,) = [first + i for i, text in enumerate(lines) if "# here" in text]
+    said = re.escape(SAID[name]).replace(r"\ \.\*\ ", " .* ")
+    with pytest.raises(TraceError, match=said) as caught:
+        rl.compile(function, fullgraph=True)(rl.ones(3))
+    assert f"{__file__}:{line}" in str(caught.value)
+    if name != "filters":
+        with (
+            pytest.warns(UserWarning, match="runs in dynamic mode"),
+            contextlib.suppress(NameError),
+        ):
+            rl.compile(function)(rl.ones(3))
+
+
+def repeated(x):
+    return repeated(x * 2) if x.sum() < 10 else x
+
+
+def test_recursion_that_depends_on_tensors() -> None:
+    with pytest.raises(TraceError, match=r"repeated \(.*test_script.py:\d+\) calls itself"):
+        rl.compile(repeated, fullgraph=True)(rl.ones(3))
+    with pytest.warns(UserWarning, match="a graph holds no recursion"):
+        assert rl.compile(repeated)(rl.ones(3)).tolist() == [4, 4, 4]
+
+
+def test_a_function_without_source() -> None:
+    space: dict[str, Any] = {}
+    exec("def function(x):\n    return x if x.sum() > 0 else -x", space)
+    with pytest.raises(TraceError, match="are needed in Python at <string>:2"):
+        rl.compile(space["function"], fullgraph=True)(rl.ones(3))
+
+
+def test_prints_and_exceptions_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    def function(x):
+        n = 0
+        while x.sum() < 10:
+            x = x * 2
+            n += 1
+            print(f"{n:>2d}: {x.sum():.1f}", [x, n], sep=" | ")
+        if x[0] > 4:
+            raise ValueError(f"{x[0]} after {n}")
+        else:
+            print("small")
+        assert n < 3, f"{n} steps"
+        assert len(x) == 2
+        return x
+
+    compiled = rl.compile(function, fullgraph=True)
+    told = []
+    for point in ([1.0, 2.0], [0.1, 0.9], [1.0, 0.0], [3.0, 9.0], [1.0, 2.0]):
+        for call in (function, compiled):
+            try:
+                call(rl.tensor(point))
+            except (ValueError, AssertionError) as error:
+                told.append((type(error), str(error).partition("\n")[0]))
+            told.append(capsys.readouterr().out)
+    assert len({type(part) for part in told}) == 2
+    assert (
+        told[0]
+        == told[1]
+        == " 1: 6.0 | [tensor([2., 4.]), 1]\n 2: 12.0 | [tensor([4., 8.]), 2]\nsmall\n"
+    )
+    rest = iter(told)
+    spoken = [(part, next(rest)) if isinstance(part, tuple) else part for part in rest]
+    assert spoken[::2] == spoken[1::2]
+    assert programs(compiled) == 1
+
+
+def test_line_numbers_are_those_of_the_file() -> None:
+    def function(x):
+        if x.sum() > 0:
+            return x @ rl.ones(7)
+        return x
+
+    with pytest.raises(RuntimeError) as caught:
+        rl.compile(function, fullgraph=True)(rl.ones(3))
+    lines = [frame.lineno for frame in caught.traceback if str(frame.path) == __file__]
+    assert function.__code__.co_firstlineno + 1 in lines  # which counts from 0 there
+
+
+def test_what_stays_python_is_not_in_the_graph() -> None:
+    def function(x, flags):
+        for flag in flags:
+            if flag and len(x) == 3:
+                x = x * 2
+        return x if x.sum() > 0 else -x
+
+    graph = rl.graph(function, rl.ones(3), (True, False, True))
+    assert str(graph).count("control.cond") == 1
+    assert str(graph).count("mul") == 2

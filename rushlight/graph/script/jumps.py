@@ -74,7 +74,9 @@ class Jumps:
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The body with one ``return``, at its end, if there are some in branches or loops."""
         inside = body[:-1] if isinstance(body[-1], ast.Return) else body
-        if not any([isinstance(node, JUMPS) for node in nodes(inside)]):
+        every = list(nodes(inside))
+        loops = [node for node in every if isinstance(node, (ast.For, ast.While))]
+        if not any([isinstance(n, JUMPS) for n in every]) and not any([n.orelse for n in loops]):
             return body
         lowered, falls = self.block(body, Level(0))
         if has_jump(body, ast.Return):

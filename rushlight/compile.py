@@ -180,7 +180,7 @@ class Compiled:
     def tell_of_sizes(self, key: Any) -> None:
         """A warning if each new size costs a program of its own."""
         kind = loosened(key)
-        why = self.any_size.refused.get(kind)
+        why = self.any_size.refuse(kind)
         if why is not None:
             made = self.made[kind] = self.made.get(kind, 0) + 1
             if made == MANY:
@@ -246,7 +246,8 @@ class Compiled:
         """The trace of a call with these arguments, which is not made: a graph and its border."""
         with tracing:
             arguments = flatten(args, kwargs, self.lifted)
-            found: Traced = specialize(self.function, arguments, self.lifted, only_graph=True)
+            make = functools.partial(specialize, self.function, arguments, self.lifted, True)
+            found: Traced = AnySize(self.dynamic).make(arguments, make) or make()
             return found
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -336,6 +337,9 @@ def required(function: Callable[..., Any]) -> Compiled:
 
 def graph(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The graph of ``function(*args, **kwargs)``: a printable value; nothing is changed.
+
+    Sizes are those of the arguments; of a function that was compiled with ``dynamic=True``, and in
+    dimensions that ``mark_dynamic`` names, they are symbols.
 
     >>> print(rl.graph(lambda x: x.exp().sum(), rl.ones(3)))  # doctest: +ELLIPSIS
     graph(%0: f32[3]):

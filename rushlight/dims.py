@@ -14,15 +14,16 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd, prod
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89)
-MOST = 8  # symbols of a graph
-SAMPLES = 5
+LETTERS = "BTSNMKLH"  # the symbols of a graph
+APART = 11  # samples of different symbols differ in their remainders by it
+STEPS = (0, 1, 2, 3, 7)  # so that quotients by 2, 3 and 4 come out in all ways
+MORE_STEPS = range(8, 72)  # those of quotients by 2, of quotients by 2, five times
 
 Size = Any
 """An int, or a :class:`Dim`."""
@@ -32,16 +33,24 @@ Monomial = tuple["Atom", ...]
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size of an argument."""
+    """A size of an argument, by its name."""
 
     name: str
-    example: int
-    samples: tuple[int, ...] = ()  # other sizes, by which shapes of results are found out
+    example: int = field(compare=False)
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Other sizes, somewhat larger, by which shapes of results are found out."""
+        return tuple([self.sample(k) for k in STEPS])
+
+    def sample(self, k: int) -> int:
+        first = self.example + APART
+        return first + (LETTERS.index(self.name) - first) % APART + APART * k
 
     def __str__(self) -> str:
         return self.name
 
-    def at(self, sizes: Mapping[str, int]) -> int:
+    def at(self, sizes: Mapping[str, Size]) -> Size:
         return sizes[self.name]
 
 
@@ -55,24 +64,30 @@ class Operation:
 
     def __str__(self) -> str:
         if self.sign in ("min", "max"):
-            return f"{self.sign}({self.left}, {self.right})"
-        return f"({self.left}){self.sign}({self.right})"
+            return f"{self.sign}({self.left},{self.right})"
+        return f"({enclosed(self.left)}{self.sign}{enclosed(self.right)})"
 
     @property
     def example(self) -> int:
         return COMPUTE[self.sign](example(self.left), example(self.right))
 
-    def at(self, sizes: Mapping[str, int]) -> int:
+    def at(self, sizes: Mapping[str, Size]) -> Size:
         return COMPUTE[self.sign](at(self.left, sizes), at(self.right, sizes))
+
+
+def enclosed(size: Size) -> str:
+    """A size as an operand: in parentheses, if it is a sum or product."""
+    text = str(size)
+    return text if text.isalnum() else f"({text})"
 
 
 Atom = Symbol | Operation
 
-COMPUTE: dict[str, Callable[[int, int], int]] = {
+COMPUTE: dict[str, Callable[[Size, Size], Size]] = {
     "//": lambda a, b: a // b if b else 0,
     "%": lambda a, b: a % b if b else 0,
-    "min": min,
-    "max": max,
+    "min": lambda a, b: least(a, b),
+    "max": lambda a, b: greatest(a, b),
 }
 
 
@@ -83,7 +98,7 @@ class Dim:
     >>> (B + 1) * T * 2
     2*B*T+2*T
     >>> (4 * B * T) // (2 * T), (6 * B + 3) % 3, (B * T) // 2
-    (2*B, 0, (B*T)//(2))
+    (2*B, 0, ((B*T)//2))
     >>> B * T == T * B, B == T
     (True, False)
     """
@@ -96,9 +111,9 @@ class Dim:
         self.example: int = sum(factors)
 
     @staticmethod
-    def symbol(name: str, example: int, number: int = 0) -> Dim:
-        """A size of its own, the ``number``-th of a graph."""
-        return Dim({(Symbol(name, example, PRIMES[number::3][:SAMPLES]),): 1})
+    def symbol(name: str, example: int) -> Dim:
+        """A size of its own."""
+        return Dim({(Symbol(name, example),): 1})
 
     def __repr__(self) -> str:
         parts = []
@@ -224,11 +239,21 @@ def example(size: Size) -> int:
     return size.example if isinstance(size, Dim) else size
 
 
-def at(size: Size, sizes: Mapping[str, int]) -> int:
+def at(size: Size, sizes: Mapping[str, Size]) -> Any:
     """A size, with the symbols known."""
     if isinstance(size, int):
         return size
     return sum([c * prod([a.at(sizes) for a in atoms]) for atoms, c in size.terms.items()])
+
+
+def is_symbol(size: Size) -> bool:
+    """Whether a size is one symbol and nothing else."""
+    return isinstance(size, Dim) and str(size) in LETTERS
+
+
+def partly(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A value with numbers in the places of some symbols."""
+    return known(value, {**{s.name: Dim({(s,): 1}) for s in symbols_of(value)}, **sizes})
 
 
 def is_known(sizes: Iterable[Any]) -> bool:
@@ -261,43 +286,61 @@ def parts_of(value: Any) -> Iterable[Any]:
         return value
     if isinstance(value, slice):
         return value.start, value.stop, value.step
-    return ()
+    return value.values() if isinstance(value, dict) else ()
 
 
-def known(value: Any, sizes: Mapping[str, int]) -> Any:
+def remade(value: Any, parts: Sequence[Any]) -> Any:
+    """A tuple, slice or the like with other :func:`parts_of`."""
+    if isinstance(value, slice):
+        return slice(*parts)
+    if isinstance(value, dict):
+        return dict(zip(value, parts, strict=True))
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+def known(value: Any, sizes: Mapping[str, Size]) -> Any:
     """A value with numbers in the places of symbols."""
     if isinstance(value, Dim):
         return at(value, sizes)
     if not symbols_of(value):
         return value
     parts = [known(part, sizes) for part in parts_of(value)]
-    if isinstance(value, slice):
-        return slice(*parts)
-    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return remade(value, parts)
 
 
-def worlds(symbols: Iterable[Symbol]) -> list[dict[str, int]]:
+World = Mapping[str, int]
+
+
+def worlds(symbols: Sequence[Symbol], steps: Iterable[int] = STEPS) -> list[World]:
     """Sizes that symbols might have together."""
-    return [{s.name: s.samples[k] for s in symbols} for k in range(SAMPLES)]
+    return [{s.name: s.sample(k) for s in symbols} for k in steps]
 
 
-def fitted(found: Sequence[int], likely: Iterable[Size], symbols: Sequence[Symbol]) -> Size | None:
-    """The size that is ``found[k]`` in the k-th of :func:`worlds`; None if there is no simple one.
+def strange_worlds(symbols: Sequence[Symbol]) -> list[World]:
+    """Sizes of each other: not all may make sense, but what is the smaller one changes."""
+    turns = [1, len(symbols) - 1] if len(symbols) > 1 else []
+    return [
+        {s.name: symbols[i - turn].samples[k] for i, s in enumerate(symbols)}
+        for k, turn in enumerate(turns)
+    ]
+
+
+def fitted(found: Sequence[int], likely: Iterable[Size], places: Sequence[World]) -> Size | None:
+    """The size that is ``found[k]`` in the k-th of ``places``; None if there is no simple one.
 
     Args:
         found: numbers, one in each world.
         likely: sizes that it may well be, or be the product of.
-        symbols: those that it may depend on.
     """
     if len(set(found)) == 1:
         return found[0]
-    places = worlds(symbols)
     dims = list(dict.fromkeys([d for d in likely if isinstance(d, Dim)]))
     for d in dims:
         if all([at(d, w) == n for w, n in zip(places, found, strict=True)]):
             return d
-    products = [multiplied(d, e) for d, e in itertools.combinations_with_replacement(dims, 2)]
-    for d in (*dims, *products):
+    pairs = [*itertools.combinations_with_replacement(dims, 2)]
+    more = [multiplied(d, e) for d, e in pairs] + [added(d, e) for d, e in pairs]
+    for d in (*dims, *more):
         line = on_line(found, [at(d, w) for w in places])
         if line is not None:
             whole = added(multiplied(d, line[0]), line[1])
@@ -306,14 +349,14 @@ def fitted(found: Sequence[int], likely: Iterable[Size], symbols: Sequence[Symbo
 
 
 def on_line(y: Sequence[int], x: Sequence[int]) -> tuple[int, int, int] | None:
-    """(a, b, c) with y = ⌊(a·x + b) / c⌋ for all pairs."""
+    """The only (a, b, c) with y = ⌊(a·x + b) / c⌋ for all pairs and the smallest c."""
     for c in range(1, 9):
         for a in range(1, 9):
             # Each pair allows b from c·y − a·x up to c − 1 more.
             least = max([c * n - a * m for n, m in zip(y, x, strict=True)])
             most = min([c * n - a * m for n, m in zip(y, x, strict=True)]) + c - 1
             if least <= most and gcd(a, c) == 1:
-                return a, least, c
+                return (a, least, c) if least == most else None
     return None
 
 
@@ -344,11 +387,14 @@ def is_extent(n: Any) -> bool:
 
 
 class Settled(BaseException):
-    """A function needs the number that a size is: its symbols are known in the next trace."""
+    """A function needs the number that a size is: its symbols are known in the next trace.
 
-    def __init__(self, symbols: set[Symbol], line: str) -> None:
+    ``chosen`` if it has asked for just this number, and may do without another one.
+    """
+
+    def __init__(self, symbols: set[Symbol], line: str, chosen: bool = False) -> None:
         super().__init__(f"{', '.join([s.name for s in symbols])} at {line}")
-        self.symbols, self.line = symbols, line
+        self.symbols, self.line, self.chosen = symbols, line, chosen
 
 
 def by_sizes(function: F) -> F:

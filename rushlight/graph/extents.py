@@ -17,13 +17,16 @@ from rushlight.dims import (
     Symbol,
     at,
     at_least,
+    is_symbol,
     known,
+    partly,
     parts_of,
+    remade,
     symbols_of,
 )
 from rushlight.errors import user_line
 from rushlight.graph.host import Host
-from rushlight.graph.inference import inferred
+from rushlight.graph.inference import Rule, inferred
 from rushlight.graph.ir import Node, TensorType, type_of
 from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op
@@ -270,6 +273,8 @@ class Extents:
         if other in SURE and SURE[other](left, right):
             return False
         answer = relation(at(left, self.sizes.now), at(right, self.sizes.now))
+        if relation is operator.eq and answer and isinstance(right, int) and is_symbol(left):
+            raise Settled(symbols_of(left), user_line(), chosen=True)
         self.conditions[Condition(relation, left, right, answer)] = None
         return answer
 
@@ -289,9 +294,7 @@ class Extents:
         if not any([self.holds(part) for part in parts]):
             return value
         made = [self.attribute(part) for part in parts]
-        if isinstance(value, slice):
-            return slice(*made)
-        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+        return tuple(made) if type(value) is Shape else remade(value, made)
 
     def holds(self, value: Any) -> bool:
         return type(value) is Extent or any([self.holds(part) for part in parts_of(value)])
@@ -310,7 +313,7 @@ class Extents:
         def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
             return type_of(self.trace.infer(op, (), [blank(t) for t in types], attrs))
 
-        return inferred(rule, [None if n is None else n.type for n in nodes], attrs)
+        return self.inferred(rule, [None if n is None else n.type for n in nodes], attrs)
 
     def view_type(self, op: Op, node: Node, attrs: Mapping[str, Any]) -> Any:
         """The type of a view for all sizes."""
@@ -318,7 +321,26 @@ class Extents:
         def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
             return type_of(op.compute([blank(types[0])], attrs))
 
-        return inferred(rule, [node.type], attrs)
+        return self.inferred(rule, [node.type], attrs)
+
+    def inferred(self, rule: Rule, types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The type for all sizes; where there is none, an end to this trace.
+
+        Of a size that must be a multiple of 4, say, one factor is a number in the next trace.
+        """
+        try:
+            return inferred(rule, types, attrs)
+        except Exception:
+            symbols = symbols_of([[t.shape for t in types if t], *attrs.values()])
+        for symbol in sorted(symbols, key=lambda s: s.name, reverse=True):
+            here = {symbol.name: self.sizes.now[symbol.name]}
+            kinds = [t and TensorType(partly(t.shape, here), t.dtype) for t in types]
+            try:
+                inferred(rule, kinds, {name: partly(value, here) for name, value in attrs.items()})
+            except Exception:
+                continue
+            raise Settled({symbol}, user_line())
+        raise Settled(symbols, user_line())
 
 
 def blank(kind: TensorType | None) -> np.ndarray | None:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.dims import Dim, Size, fitted, known, symbols_of, worlds
+from rushlight.dims import (
+    MORE_STEPS,
+    Dim,
+    Size,
+    World,
+    fitted,
+    known,
+    strange_worlds,
+    symbols_of,
+    worlds,
+)
 from rushlight.graph.ir import TensorType, Type
 
 Rule = Callable[[Sequence[Any], Mapping[str, Any]], Type]
@@ -21,20 +32,36 @@ def inferred(rule: Rule, types: Sequence[TensorType | None], attrs: Mapping[str,
     symbols = sorted(symbols_of([*sizes, *attrs.values()]), key=lambda s: s.name)
     if not symbols:
         return rule(types, attrs)
-    found = []
-    for world in worlds(symbols):
+
+    def at(world: World) -> Type:
         here = [t and TensorType(known(t.shape, world), t.dtype) for t in types]
-        found.append(rule(here, {name: known(value, world) for name, value in attrs.items()}))
+        return rule(here, {name: known(value, world) for name, value in attrs.items()})
+
+    places = worlds(symbols)
+    found = [at(world) for world in places]
+    for world in strange_worlds(symbols):
+        with contextlib.suppress(Exception):
+            found.append(at(world))
+            places.append(world)
     likely = [*likely_of(sizes), *likely_of(attrs.values())]
+    try:
+        return fitting(found, likely, places)
+    except Irregular:
+        places += (more := worlds(symbols, MORE_STEPS))
+        return fitting([*found, *map(at, more)], likely, places)
+
+
+def fitting(found: Sequence[Any], likely: Sequence[Size], places: Sequence[World]) -> Any:
+    """The type that is ``found[k]`` in the k-th of ``places``."""
     several = [t if isinstance(t, tuple) else (t,) for t in found]
     made = []
     for columns in zip(*several, strict=True):
         shapes = [t.shape for t in columns]
         if len(set(map(len, shapes))) != 1:
             raise Irregular
-        shape = [fitted(each, likely, symbols) for each in zip(*shapes, strict=True)]
+        shape = [fitted(each, likely, places) for each in zip(*shapes, strict=True)]
         if None in shape:
-            raise Irregular(f"shapes {shapes} of {sizes}")
+            raise Irregular(f"shapes {shapes}")
         made.append(TensorType(tuple(shape), columns[0].dtype))
     return tuple(made) if isinstance(found[0], tuple) else made[0]
 

@@ -27,7 +27,6 @@ from rushlight.jit.structure import Shape, collect, filled
 from rushlight.runtime.differentiable import Call, Differentiable
 from rushlight.runtime.general import sized
 from rushlight.runtime.overlap import Memory
-from rushlight.runtime.shapes import LETTERS
 from rushlight.tensor import Tensor, wrap
 
 OWNED = ("input", "tensor", "gradient")
@@ -296,7 +295,7 @@ def symbols_of(border: Border) -> dict[str, Dim]:
 
 
 def symbol_of(name: str, example: int) -> Dim:
-    return Dim.symbol(name, example, LETTERS.index(name))
+    return Dim.symbol(name, example)
 
 
 def condition_of(plain: tuple[str, str, str, bool], symbols: Mapping[str, Dim]) -> Condition:

@@ -174,9 +174,11 @@ def label_sizes(terms: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Any, i
                     f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't "
                     f"match, {size} != {own[label]}"
                 )
-            if sizes.setdefault(label, size) == 1:
+            if sizes.setdefault(label, size) == size:
+                continue
+            if sizes[label] == 1:
                 sizes[label] = size
-            elif size not in (1, sizes[label]):
+            elif size != 1:
                 raise RuntimeError(
                     f"einsum(): subscript {label} has size {size} for operand {i} which does not "
                     f"broadcast with previously seen size {sizes[label]}"

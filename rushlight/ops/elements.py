@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.dims import Dim, at_least, broadcast
+from rushlight.dims import broadcast, is_known
 from rushlight.dtypes import bfloat16
 from rushlight.kernels.indices import out_of_bounds
 
@@ -192,17 +192,35 @@ def chosen(
 
 def span(size: Any, k: Any) -> Any:
     """What an index or a slice names of so many positions: one of them, or a range."""
-    if not isinstance(size, Dim):
+    limits = (k.start, k.stop) if isinstance(k, slice) else (k,)
+    if is_known((size, *limits)):
         return range(size)[k]
     if not isinstance(k, slice):
-        return k if k >= 0 else size + k
-    if k.step not in (None, 1):
-        raise TypeError(f"a step of a size that changes ({size})")
-    ends = (k.start, k.stop)
-    start, stop = [n if n is None or at_least(n, 0) else size + n for n in ends]
-    begin = 0 if start is None else start
-    end: Any = size if stop is None else stop
-    return Span(begin, end - begin)
+        return k
+    begin, step = k.start or 0, k.step or 1
+    end = size if k.stop is None else k.stop
+    return Span(begin, (end - begin + step - 1) // step, step)
+
+
+def clipped(k: slice, n: Any) -> slice:
+    """A slice of ``n`` positions with limits from 0 to ``n``."""
+
+    def limit(i: Any, otherwise: Any) -> Any:
+        if i is None:
+            return otherwise
+        if i < 0:
+            return n + i if n + i >= 0 else 0
+        return i if i <= n else n
+
+    start, stop = limit(k.start, 0), limit(k.stop, n)
+    return slice(start, stop if start <= stop else start, k.step)
+
+
+def counted(i: Any, n: Any) -> Any:
+    """A position among ``n``, counted from the first one."""
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of bounds for a dimension of size {n}")
+    return n + i if i < 0 else i
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,7 +348,7 @@ class Embedding(Op):
         if isinstance(g, np.ndarray):
             return sums_of_rows(g, _weight.shape, indices, padding, by_frequency)
         count, width = _weight.shape
-        rows, index = g.reshape(-1, width), indices.reshape(-1)
+        rows, index = g.reshape(indices.numel(), width), indices.reshape(-1)
         if padding >= 0:
             rows = rows.masked_fill((index == padding).unsqueeze(1), 0)
         if by_frequency:

@@ -15,6 +15,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import edge, record
+from rushlight.dims import Dim
 from rushlight.errors import kind as kind_name
 from rushlight.kernels import masks
 from rushlight.kernels.accumulate import add_at
@@ -22,7 +23,9 @@ from rushlight.kernels.casting import cast, checked
 from rushlight.kernels.indices import first_outside, out_of_bounds
 from rushlight.ops.base import Op, check_writable, need_tensor, ops, overwrite, registry, touched
 from rushlight.ops.elements import (
+    clipped,
     combining,
+    counted,
     looked_up,
     named,
     named_shape,
@@ -63,6 +66,21 @@ class Subscript(Part):
     def eager(self, x, *, index):
         return x[index]
 
+    def explicit(self, shape, attrs):
+        index: tuple[Any, ...] = attrs["index"]
+        found: list[Any] = []
+        named = [k for k in index if k is not None and k is not ...]
+        sizes = iter(shape)
+        for k in index:
+            if k is ...:
+                found += [ALL for _, _ in zip(range(len(shape) - len(named)), sizes, strict=False)]
+            elif k is None:
+                found.append(k)
+            else:
+                n = next(sizes)
+                found.append(clipped(k, n) if isinstance(k, slice) else counted(k, n))
+        return {"index": tuple(found)}
+
     def origin(self, b, i, shape, *, index):
         given, found = iter(i), []
         for part in parts_of(index, shape):
@@ -70,7 +88,7 @@ class Subscript(Part):
                 next(given)
             else:
                 found.append(
-                    part if isinstance(part, int) else next(given) * part.step + part.start
+                    part if isinstance(part, (int, Dim)) else next(given) * part.step + part.start
                 )
         return found
 
@@ -79,7 +97,7 @@ class Subscript(Part):
         for part in parts_of(index, shape):
             if part is None:
                 found.append(0)
-            elif isinstance(part, int):
+            elif isinstance(part, (int, Dim)):
                 conditions.append(b.position(next(given)).eq(part))
             else:
                 here, place = seen_along(b, next(given), part)

@@ -10,7 +10,17 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, registry, view_scatter
-from rushlight.ops.elements import among, chosen, replaced, seen_along, wide, woven
+from rushlight.ops.elements import (
+    among,
+    chosen,
+    clipped,
+    counted,
+    replaced,
+    seen_along,
+    span,
+    wide,
+    woven,
+)
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.views import ALL, ALWAYS, WRONG, View, along, looked_at, viewed
@@ -82,12 +92,17 @@ class Slice(Part):
     def eager(self, x, *, dim, start, end, step):
         return x[along(dim, slice(start, end, step))]
 
+    def explicit(self, shape, attrs):
+        whole = slice(attrs["start"], attrs["end"], attrs["step"])
+        part = clipped(whole, shape[attrs["dim"]])
+        return {**attrs, "start": part.start, "end": part.stop}
+
     def origin(self, b, i, shape, *, dim, start, end, step):
-        first, _, _ = slice(start, end, step).indices(shape[dim])
+        first = span(shape[dim], slice(start, end, step)).start
         return replaced(i, (dim,), (i[dim] * step + first,))
 
     def seen(self, b, j, shape, *, dim, start, end, step):
-        conditions, place = seen_along(b, j[dim], range(shape[dim])[start:end:step])
+        conditions, place = seen_along(b, j[dim], span(shape[dim], slice(start, end, step)))
         return conditions, replaced(j, (dim,), (place,))
 
 
@@ -178,11 +193,15 @@ class Select(Part):
         place = (*[ALL] * dim, index, ...)
         return x[place]
 
+    def explicit(self, shape, attrs):
+        return {**attrs, "index": counted(attrs["index"], shape[attrs["dim"]])}
+
     def origin(self, b, i, shape, *, dim, index):
-        return woven(i, (dim,), (index % shape[dim],))
+        return woven(i, (dim,), (span(shape[dim], index),))
 
     def seen(self, b, j, shape, *, dim, index):
-        return (b.position(j[dim]).eq(index % shape[dim]),), (*j[:dim], *j[dim + 1 :])
+        place = b.position(j[dim]).eq(span(shape[dim], index))
+        return (place,), (*j[:dim], *j[dim + 1 :])
 
 
 class Diagonal(Part):
@@ -216,6 +235,10 @@ class Diagonal(Part):
         y = x.diagonal(offset, dim1, dim2)
         y.setflags(write=x.flags.writeable)
         return y
+
+    def explicit(self, shape, attrs):
+        int(shape[attrs["dim1"]]), int(shape[attrs["dim2"]])  # the smaller one decides
+        return attrs
 
     def origin(self, b, i, shape, *, offset, dim1, dim2):
         place = i[-1] + max(-offset, 0), i[-1] + max(offset, 0)

@@ -33,7 +33,11 @@ def viewed(op: Any, x: Tensor, array: ndarray, attrs: dict[str, Any]) -> Tensor:
     """The tensor over ``array``, which the view ``op`` made of ``x``."""
     state = local.state
     v = new(Tensor)
-    v._array = array if state.trace is None else state.trace.view(op, x, array, attrs)
+    if state.trace is not None:
+        if state.trace.extents is not None:
+            attrs = op.explicit(x._array.shape, attrs)
+        array = state.trace.view(op, x, array, attrs)
+    v._array = array
     shared = x._counter
     if shared is None:
         shared = x._counter = Counter()
@@ -86,6 +90,13 @@ class View(Op, abstract=True):
     origin: Any = None  # (b, i, shape, **attrs): where in x of this shape the element at i is from
     stays: bool = False  # always seen where its operand lies, since it repeats elements
     seen: Any = None  # (b, j, shape, **attrs): whether and where the view sees the element at j
+
+    def explicit(self, shape: Sequence[Any], attrs: dict[str, Any]) -> dict[str, Any]:
+        """The attributes without positions that are counted from the end, or beyond it.
+
+        In a trace for all sizes, comparisons with a size are conditions of the graph.
+        """
+        return attrs
 
     def at(self, b, i, x, **attrs):
         return x[self.origin(b, i, x.shape, **attrs)]

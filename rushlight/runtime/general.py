@@ -14,9 +14,10 @@ from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.llvm import Function, module
 from rushlight.codegen.loops import lower
 from rushlight.codegen.memory import is_general
-from rushlight.dims import Dim, Symbol, at, known, symbols_of
+from rushlight.dims import Dim, at, known
 from rushlight.graph.extents import Sizes
 from rushlight.graph.ir import Graph, Node, TensorType
+from rushlight.graph.sizes import sized, symbols_in
 from rushlight.passes import pipeline
 from rushlight.passes.fuse import Group
 from rushlight.passes.order import Plan, plan
@@ -171,36 +172,6 @@ class SizedAssembly(Assembly):
             self.program.arena = offset + kind.nbytes
             parts[buffer] = self.add("arena", offset, kind)
         return parts[buffer]
-
-
-def symbols_in(graph: Graph) -> set[Symbol]:
-    """All symbols that types or attributes mention."""
-    found: set[Symbol] = set()
-    for node in graph.nodes():
-        kinds = node.type if isinstance(node.type, tuple) else (node.type,)
-        found |= symbols_of([*[t.shape for t in kinds], *node.attrs.values()])
-    return found
-
-
-def sized(graph: Graph, sizes: Mapping[str, int]) -> tuple[Graph, dict[Node, Node]]:
-    """The graph with numbers in the places of symbols, and what its nodes have become."""
-    new: dict[Any, Any] = {None: None}
-    for node in graph.nodes():
-        kind = node.type
-        several = kind if isinstance(kind, tuple) else (kind,)
-        kinds = tuple([TensorType(known(t.shape, sizes), t.dtype) for t in several])
-        attrs = {name: known(value, sizes) for name, value in node.attrs.items()}
-        inputs = tuple([new[n] for n in node.inputs])
-        own = kinds if isinstance(kind, tuple) else kinds[0]
-        new[node] = Node(node.op, inputs, attrs, own, node.source)
-    made = Graph(
-        tuple([new[n] for n in graph.inputs]),
-        tuple([new[n] for n in graph.captured]),
-        tuple([new[n] for n in graph.outputs]),
-        tuple([(new[target], new[value]) for target, value in graph.writes]),
-        {new[node]: name for node, name in graph.names.items()},
-    )
-    return made, new
 
 
 def moved(plan: Plan, new: Mapping[Node, Node]) -> Plan:

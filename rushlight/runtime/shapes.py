@@ -6,13 +6,12 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rushlight.dims import Dim, Settled, Size
+from rushlight.dims import LETTERS, Dim, Settled, Size
 from rushlight.graph.arguments import Arguments
 from rushlight.graph.extents import Condition, Sizes
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
-LETTERS = "BTSNMKLH"
 REMEMBERED = 1 << 16  # sizes that are known to be right
 MOST = 8  # programs for one kind of arguments, and sizes that decide what changes
 
@@ -39,7 +38,7 @@ class Shapes:
             for past in zip(*tensors, strict=True):
                 steady = len(set(past)) == 1 or past in settled
                 if not steady and past not in symbols and len(symbols) < len(LETTERS):
-                    symbols[past] = Dim.symbol(LETTERS[len(symbols)], past[-1], len(symbols))
+                    symbols[past] = Dim.symbol(LETTERS[len(symbols)], past[-1])
                 shape.append(past[-1] if steady else symbols.get(past, past[-1]))
             self.list.append(tuple(shape))
         self.past = {str(dim): past for past, dim in symbols.items()}
@@ -87,6 +86,7 @@ class AnySize:
         self.known: dict[Any, list[Any]] = {}
         self.met: dict[Any, list[list[Sides]]] = {}  # the sizes that made programs, by kinds
         self.refused: dict[Any, str] = {}  # kinds with a program for each size, and why
+        self.doubts: dict[Any, str] = {}  # kinds that failed, and why
 
     def find(self, arguments: Arguments) -> tuple[AtSizes, list[Any]] | None:
         """The program that serves a call, and what it captures."""
@@ -111,23 +111,32 @@ class AnySize:
         met.append(shapes_of(arguments.tensors))
         del met[1:-MOST]
         settled: set[Sides] = set()
-        line = ""
+        line, chosen = "", False
         while (shapes := Shapes(met, settled)).past:
             try:
                 made = specialize(shapes=shapes)
             except Settled as error:
                 settled |= {shapes.past[symbol.name] for symbol in error.symbols}
-                line = error.line
+                line, chosen = error.line, chosen or error.chosen
             except TraceError:
                 raise
-            except Exception as error:  # the function itself may raise it: its own program will
-                self.refused[kind] = f"no program serves them all ({error})"
+            except Exception as error:  # the function itself may raise it: then it will again
+                self.doubts[kind] = f"no program serves them all ({error})"
                 return None
             else:
                 return made
-        if settled:
+        if settled and not chosen:
             self.refused[kind] = f"they are needed as numbers of Python's at {line}"
         return None
+
+    def refuse(self, kind: Any) -> str | None:
+        """Why arguments of this kind have a program for each size, if they do.
+
+        One was made just now: what failed before was not the function's own affair.
+        """
+        if kind in self.doubts:
+            self.refused[kind] = self.doubts.pop(kind)
+        return self.refused.get(kind)
 
     def remember(self, kind: Any, made: Any) -> None:
         """Keeps a program in the place of those that have fewer symbols."""

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter, edge, leaves_below
+from rushlight.dims import known
 from rushlight.graph import ir
 from rushlight.graph.arguments import Arguments, containers, replaced
 from rushlight.graph.draws import Draws
@@ -556,7 +557,7 @@ class Specialization:
             return what
         whole, views, tracked = what
         base = outputs[whole] if kind == "part" else self.find(self.place(whole), tensors)
-        seen = viewed(base, views)
+        seen = viewed(base, views, {} if self.shapes is None else self.shapes.sizes.now)
         own = views is not None and tracked is seen.requires_grad
         return seen if own else seen.detach()
 
@@ -588,9 +589,10 @@ class Specialization:
             put(wrap(next(rest)))
 
 
-def viewed(t: Tensor, views: Any) -> Tensor:
+def viewed(t: Tensor, views: Any, sizes: Mapping[str, int]) -> Tensor:
     """The view of ``t`` that a chain of view ops makes."""
     if views is None:
         return t
     before, op, attrs = views
-    return op.apply((viewed(t, before),), dict(attrs))
+    here = {name: known(value, sizes) for name, value in attrs.items()}
+    return op.apply((viewed(t, before, sizes),), here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ def test_the_code_of_a_page_runs(
     monkeypatch.chdir(tmp_path)
     text = page.read_text("utf-8")
     names: dict[str, Any] = {"__name__": page.stem}
+    lines = [""] * text.count("\n")  # those that are code, where the page has them
     for block in BLOCK.finditer(text):
         before = text.count("\n", 0, block.start(1))
+        inside = block[1].splitlines()
+        lines[before : before + len(inside)] = inside
+        source = [f"{line}\n" for line in lines]
+        linecache.cache[str(page)] = (len("".join(source)), None, source, str(page))
         code = compile("\n" * before + block[1], str(page), "exec")
         exec(code, names)

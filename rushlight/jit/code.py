@@ -54,6 +54,9 @@ def code_of(program: Program, name: str) -> str:
 class Name(str):
     """A name in a result, which is shown as it is."""
 
+    def item(self) -> Name:
+        return Name(f"{self}.item()")
+
     def __repr__(self) -> str:
         return str(self)
 

@@ -63,7 +63,7 @@ def border(function: Callable[..., Any], traced: Traced) -> Border:
         if kind == "output":
             return results[what]
         if kind == "gradient":
-            return gradients.get(id(what)) or gradient_node(trace.captures, what)
+            return gradients.get(id(what)) or latest(gradient_node(trace.captures, what))
         if kind == "argument":
             return latest(graph.inputs[what])
         if kind == "captured":

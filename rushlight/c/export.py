@@ -80,7 +80,7 @@ def unwrapped(function: Any) -> tuple[Any, Compiled]:
 def default_name(function: Any) -> str:
     text = type(function).__name__ if isinstance(function, Module) else ""
     text = text or getattr(function, "__name__", type(function).__name__)
-    return identifier(text).lower()[:LONGEST]
+    return identifier(identifier(text).strip("_").lower()[:LONGEST] or "program")
 
 
 def checked_name(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -41,7 +42,12 @@ class ONNXProgram:
     @cached_property
     def module(self) -> Any:
         """The model as :func:`load` reads it."""
-        return load(self.model_proto)
+        if self.nbytes <= MOST_BYTES:
+            return load(self.model_proto)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            self.save(path, external_data=True)
+            return load(path)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)

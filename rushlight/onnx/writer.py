@@ -165,8 +165,12 @@ class Writer:
     def transposed(self, node: Node) -> str:
         """A matrix with its dimensions exchanged."""
         if node in self.arrays:
-            return self.constant(self.arrays[node].T, name=self.titles.get(node, ""))
+            return self.constant(self.arrays[node].T, name=self.title(node, "transposed"))
         return self("Transpose", self.name(node), perm=[1, 0])
+
+    def title(self, node: Node, change: str) -> str:
+        """What a weight is called once it is not quite itself any more."""
+        return f"{self.titles[node]}_{change}" if node in self.titles else ""
 
     def reshape(self, x: str, *shape: Any) -> str:
         """``x`` in another shape, in which −1 or one size that changes follows from the others."""

@@ -19,7 +19,7 @@ def reordered(w: Writer, node: Any, order: tuple[int, ...]) -> str:
     rows = node.type.shape[0] // len(order)
     places = np.concatenate([np.arange(k * rows, (k + 1) * rows) for k in order])
     if node in w.arrays:
-        return w.constant(w.arrays[node][places][None], name=w.titles.get(node, ""))
+        return w.constant(w.arrays[node][places][None], name=w.title(node, "gates"))
     name = w.name(node)
     name = w("Gather", name, w.constant(places), axis=0) if len(order) > 1 else name
     return w("Unsqueeze", name, w.ints(0))

@@ -819,3 +819,18 @@ def checked(x, w):
     if x.sum() > 50:
         raise ValueError("never")
     return x * 2
+
+
+def speaking(x):
+    n = 0
+    while x.sum() < 10:
+        x = x * 2
+        n += 1
+        print(f"{n:>2d}: {x.sum():.1f}", [x, n], sep=" | ")
+    if x[0] > 4:
+        raise ValueError(f"{x[0]} after {n}")
+    else:
+        print("small")
+    assert n < 3, f"{n} steps"
+    assert len(x) == 2
+    return x

@@ -490,9 +490,18 @@ def chain(line: int, left: Any, relation: str, right: Callable[[], Any], *rest: 
     return both(line, found, lambda: chain(line, middle, *rest)) if rest else found
 
 
-def key(x: Any) -> Any:
-    """A subscript: a number that the graph knows is a tensor there."""
-    return x.tensor if isinstance(x, Scalar) else x
+def element(owner: Any, index: Any) -> Any:
+    """``owner[index]``."""
+    return owner[key(owner, index)]
+
+
+def key(owner: Any, index: Any) -> Any:
+    """The subscript of a tensor: a number that the graph knows is a tensor, too."""
+    if not isinstance(owner, Tensor):
+        return index
+    if type(index) is tuple:
+        return tuple([key(owner, part) for part in index])
+    return index.tensor if isinstance(index, Scalar) else index
 
 
 def item(t: Tensor, kind: type | None = None) -> Any:

@@ -269,19 +269,20 @@ class Converter(ast.NodeTransformer):
         node.func = ast.copy_location(ast.Call(member("called"), [node.func], []), node)
         return node
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if not any([isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(node.slice)]):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        owner = copy.deepcopy(node.value)
         self.generic_visit(node)
-        if isinstance(node.slice, ast.Tuple):
-            node.slice.elts = [self.key(part) for part in node.slice.elts]
-        else:
-            node.slice = self.key(node.slice)
+        if isinstance(node.ctx, ast.Load):
+            get = ast.Call(member("element"), [node.value, sliced(node.slice)], [])
+            return ast.copy_location(get, node)
+        calls = any([isinstance(n, ast.Call) for n in ast.walk(owner)])
+        of = ast.Constant(None) if calls else self.visit(loading(owner))
+        node.slice = ast.copy_location(
+            ast.Call(member("key"), [of, sliced(node.slice)], []), node.slice
+        )
         return node
-
-    def key(self, node: ast.expr) -> ast.expr:
-        """A subscript, or a part of one, that may be a number of the graph."""
-        if isinstance(node, (ast.Slice, ast.Starred, ast.Constant, ast.UnaryOp)):
-            return node
-        return ast.copy_location(ast.Call(member("key"), [node], []), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = ast.Constant(None) if node.msg is None else thunk(self.visit(spoken(node.msg)))
@@ -346,6 +347,24 @@ def spoken(node: ast.expr) -> ast.expr:
         else:
             parts.append(part)
     return ast.copy_location(ast.Call(member("text"), parts, []), node)
+
+
+def sliced(node: ast.expr) -> ast.expr:
+    """A subscript as an expression: ``a:b`` is ``slice(a, b, None)``."""
+    if isinstance(node, ast.Tuple):
+        node.elts = [sliced(part) for part in node.elts]
+    if not isinstance(node, ast.Slice):
+        return node
+    ends = [part or ast.Constant(None) for part in (node.lower, node.upper, node.step)]
+    return ast.copy_location(ast.Call(member("slice"), ends, []), node)
+
+
+def loading(node: ast.expr) -> ast.expr:
+    """A target as an expression that is read."""
+    for part in ast.walk(node):
+        if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
+            part.ctx = ast.Load()
+    return node
 
 
 def member(helper: str) -> ast.Attribute:

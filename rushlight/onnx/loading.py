@@ -21,6 +21,7 @@ from rushlight.onnx.program import Body
 from rushlight.tensor import Tensor, literal
 
 MOST_BYTES = (1 << 31) - 1  # of a message of protobuf
+LEAST_IR = 4  # from this version of the format on, initializers need not be inputs, too
 
 
 def load(f: Any) -> OnnxModule:
@@ -114,6 +115,7 @@ def check(onnx: Any, model: Any) -> None:
         tensor.Clear()
         tensor.name, tensor.data_type = name, kind
         tensor.dims.append(0)
+    model.ir_version = max(model.ir_version, LEAST_IR)
     order = {tuple(node.output): i for i, node in enumerate(in_order(model.graph.node, set()))}
     model.graph.node.sort(key=lambda node: order[tuple(node.output)])
     for value in model.graph.output:  # what follows from the nodes need not be stated

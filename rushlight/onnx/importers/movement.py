@@ -220,7 +220,7 @@ def constant_of_shape(shape: Any, *, value: np.ndarray | None = None) -> Any:
 
 
 @op("Range", known=["start", "limit", "delta"], host=True)
-def arange(start: Any, limit: Any, delta: Any) -> Any:
+def arange(start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -> Any:
     count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
     return (start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype)
 

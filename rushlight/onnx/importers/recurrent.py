@@ -94,6 +94,18 @@ class Layer:
             return ops.zeros((self.x.shape[1], self.size), dtype=self.x.dtype)
         return given[:, i] if self.layout else given[i]
 
+    def sweep(
+        self, direction: Callable[[int], tuple[Tensor, Step]], *first: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """All directions; each says what enters its gates, and how it steps."""
+        ys, lasts = [], []
+        for i in range(len(self.backwards)):
+            gates, step = direction(i)
+            y, last = self.run(i, gates, tuple([self.start(state, i) for state in first]), step)
+            ys.append(y)
+            lasts.append(last)
+        return self.results(ys, *zip(*lasts, strict=True))
+
     def run(self, i: int, gates: Tensor, first: Any, step: Step) -> tuple[Tensor, Any]:
         """All outputs and the last states of direction ``i``; ``gates`` has a row a time step."""
         back = self.backwards[i]
@@ -170,11 +182,9 @@ def weights_of(w: Tensor, r: Tensor, b: Tensor | None, order: Sequence[int]) -> 
     return found
 
 
-def inputs_of(layer: Layer, w: Tensor, b: Tensor | None, i: int) -> tuple[Tensor, Any]:
-    """``x Wᵀ + b`` of all time steps, and the bias of the recurrence."""
-    size = w.shape[1]
-    own, recurrent = (None, None) if b is None else (b[i][:size], b[i][size:])
-    return F.linear(layer.x, w[i], own), recurrent
+def biases(b: Tensor | None, i: int) -> tuple[Any, Any]:
+    """The biases of the inputs and of the recurrence, in direction ``i``."""
+    return (0.0, 0.0) if b is None else tuple(b[i].chunk(2))  # type: ignore[return-value]
 
 
 @op("RNN")
@@ -190,18 +200,16 @@ def rnn(
     layer = Layer(x, sequence_lens, ["Tanh"], **options)
     if layer.plain:
         return layer.fused(ops.rnn_tanh, weights_of(w, r, b, [0]), initial_h)
-    ys, lasts = [], []
-    for i in range(len(layer.backwards)):
-        gates, bias = inputs_of(layer, w, b, i)
+
+    def direction(i: int) -> tuple[Tensor, Step]:
         f = layer.functions[i]
 
-        def step(states: Any, row: Tensor, f: Any = f, i: int = i, bias: Any = bias) -> Any:
-            return (f(row + F.linear(states[0], r[i], bias)),)
+        def step(states: Any, row: Tensor) -> Any:
+            return (f(row + F.linear(states[0], r[i])),)
 
-        y, (last,) = layer.run(i, gates, (layer.start(initial_h, i),), step)
-        ys.append(y)
-        lasts.append(last)
-    return layer.results(ys, lasts)
+        return F.linear(layer.x, w[i]) + sum(biases(b, i)), step
+
+    return layer.sweep(direction, initial_h)
 
 
 @op("LSTM")
@@ -219,39 +227,42 @@ def lstm(
     **options: Any,
 ) -> Any:
     """Gates are in the order input, output, forget, cell; ``p`` lets them look at the cell."""
-    layer = Layer(x, sequence_lens, ["Sigmoid", "Tanh", "Tanh"], **options)
+    layer = Layer(x, sequence_lens, LSTM_DEFAULTS, **options)
     if layer.plain and p is None and not input_forget:
         weights = weights_of(w, r, b, [0, 2, 3, 1])
         return layer.fused(ops.lstm, weights, initial_h, initial_c)
-    ys, hs, cs = [], [], []
-    for i in range(len(layer.backwards)):
-        gates, bias = inputs_of(layer, w, b, i)
-        f, g, h = layer.functions[3 * i : 3 * i + 3]
-        peep = [0.0] * 3 if p is None else list(p[i].chunk(3))
 
-        def step(
-            states: Any,
-            row: Tensor,
-            f: Any = f,
-            g: Any = g,
-            h: Any = h,
-            i: int = i,
-            bias: Any = bias,
-            peep: Any = peep,
-        ) -> Any:
-            before, cell = states
-            enter, leave, forget, new = (row + F.linear(before, r[i], bias)).chunk(4, -1)
-            enter = f(enter + peep[0] * cell)
-            forget = 1 - enter if input_forget else f(forget + peep[2] * cell)
-            cell = forget * cell + enter * g(new)
-            return f(leave + peep[1] * cell) * h(cell), cell
+    def direction(i: int) -> tuple[Tensor, Step]:
+        gates = F.linear(layer.x, w[i]) + sum(biases(b, i))
+        peep = None if p is None else p[i]
+        return gates, cell_step(layer, i, lambda h: F.linear(h, r[i]), peep, bool(input_forget))
 
-        first = layer.start(initial_h, i), layer.start(initial_c, i)
-        y, (last, cell) = layer.run(i, gates, first, step)
-        ys.append(y)
-        hs.append(last)
-        cs.append(cell)
-    return layer.results(ys, hs, cs)
+    return layer.sweep(direction, initial_h, initial_c)
+
+
+LSTM_DEFAULTS = ("Sigmoid", "Tanh", "Tanh")
+
+
+def cell_step(
+    layer: Layer,
+    i: int,
+    recur: Callable[[Tensor], Tensor],
+    peep: Tensor | None = None,
+    coupled: bool = False,
+) -> Step:
+    """A step of an LSTM; ``coupled`` gates forget as much as enters."""
+    f, g, h = layer.functions[3 * i : 3 * i + 3]
+    first, second, third = (0.0, 0.0, 0.0) if peep is None else peep.chunk(3)
+
+    def step(states: Any, row: Tensor) -> Any:
+        before, cell = states
+        enter, leave, forget, new = (row + recur(before)).chunk(4, -1)
+        enter = f(enter + first * cell)
+        forget = 1 - enter if coupled else f(forget + third * cell)
+        cell = forget * cell + enter * g(new)
+        return f(leave + second * cell) * h(cell), cell
+
+    return step
 
 
 @op("GRU")
@@ -270,27 +281,24 @@ def gru(
     layer = Layer(x, sequence_lens, ["Sigmoid", "Tanh"], **options)
     if layer.plain and linear_before_reset:
         return layer.fused(ops.gru, weights_of(w, r, b, [1, 0, 2]), initial_h)
-    ys, lasts = [], []
-    n = layer.size
-    for i in range(len(layer.backwards)):
-        gates, bias = inputs_of(layer, w, b, i)
-        f, g = layer.functions[2 * i : 2 * i + 2]
+    n = 2 * layer.size
 
-        def step(
-            states: Any, row: Tensor, f: Any = f, g: Any = g, i: int = i, bias: Any = bias
-        ) -> Any:
+    def direction(i: int) -> tuple[Tensor, Step]:
+        f, g = layer.functions[2 * i : 2 * i + 2]
+        own, bias = biases(b, i)
+        both, hidden = (0.0, 0.0) if b is None else (bias[:n], bias[n:])
+
+        def step(states: Any, row: Tensor) -> Any:
             (before,) = states
-            low, high = (None, None) if bias is None else (bias[: 2 * n], bias[2 * n :])
-            both = f(row[..., : 2 * n] + F.linear(before, r[i][: 2 * n], low))
-            update, reset = both.chunk(2, -1)
+            gates = f(row[..., :n] + F.linear(before, r[i][:n]) + both)
+            update, reset = gates.chunk(2, -1)
             if linear_before_reset:
-                inner = reset * F.linear(before, r[i][2 * n :], high)
+                inner = reset * (F.linear(before, r[i][n:]) + hidden)
             else:
-                inner = F.linear(reset * before, r[i][2 * n :], high)
-            new = g(row[..., 2 * n :] + inner)
+                inner = F.linear(reset * before, r[i][n:]) + hidden
+            new = g(row[..., n:] + inner)
             return ((1 - update) * new + update * before,)
 
-        y, (last,) = layer.run(i, gates, (layer.start(initial_h, i),), step)
-        ys.append(y)
-        lasts.append(last)
-    return layer.results(ys, lasts)
+        return F.linear(layer.x, w[i]) + own, step
+
+    return layer.sweep(direction, initial_h)

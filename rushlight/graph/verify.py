@@ -153,7 +153,13 @@ def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str,
     if op.infer is not None:
         found = op.infer(templates, attrs)
     size = sum([t.nbytes for t in types if t is not None])
-    if found is NotImplemented or (not isinstance(op, Pointwise) and size <= TRIED):
+    product = op.subscripts is not None and found is not NotImplemented
+    if product:
+        check_product(
+            op.subscripts(attrs, *[t.shape for t in types if t is not None]), types, found
+        )
+    quick = size <= TRIED and not product and not isinstance(op, Pointwise)
+    if found is NotImplemented or quick:
         zeros = [None if t is None else np.zeros(t.shape, t.dtype.numpy) for t in types]
         tried = local.state.run(op.compute, zeros, attrs)
         kinds = type_of(arrays(tried))
@@ -161,6 +167,16 @@ def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str,
             raise TypeError("its rule and its kernel disagree")
         return kinds
     return type_of(arrays(found))
+
+
+def check_product(letters: Sequence[str], types: Sequence[Any], found: Any) -> None:
+    """An error unless each letter of a product is one size, in operands and result."""
+    sizes: dict[str, int] = {}
+    shapes = [*[t.shape for t in types], found.shape]
+    for names, shape in zip(letters, shapes, strict=True):
+        for name, n in zip(names, shape, strict=True):
+            if sizes.setdefault(name, n) != n:
+                raise TypeError(f"the size {name} of {letters} is {sizes[name]} and {n}")
 
 
 def arrays(y: Any) -> Any:

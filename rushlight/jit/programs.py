@@ -126,7 +126,7 @@ class Programs:
         found = []
         parameters = [] if self.module is None else list(self.module.parameters())
         with switched(self.module, mode):
-            for any_size in (None, AnySize(True)):
+            for any_size in (None, True):
                 try:
                     made = record(self.function, args, kwargs, self.state, parameters, any_size)
                 except Exception:  # batch norm of one sample, say: this mode is not saved

@@ -26,10 +26,12 @@ from rushlight.jit.numbers import Formulas
 from rushlight.jit.program import Border, Place, Program
 from rushlight.jit.state import State
 from rushlight.jit.structure import PLAIN, Leaves, filled
-from rushlight.runtime.shapes import LETTERS, AnySize, Shapes
+from rushlight.runtime.shapes import LETTERS, AnySize, Shapes, loosened
 from rushlight.runtime.specialization import fitting, tracing
 from rushlight.symbol import Symbol, TraceError, Undecided
 from rushlight.tensor import Tensor, wrap
+
+SEQUENCE = 3  # dimensions of a batch of sequences
 
 
 def record(
@@ -38,13 +40,13 @@ def record(
     kwargs: Mapping[str, Any],
     state: State,
     parameters: Sequence[Tensor] = (),
-    any_size: AnySize | None = None,
+    any_size: AnySize | bool | None = None,
 ) -> Program:
     """The program of ``function(*args, **kwargs)``; nothing is changed.
 
     If the call itself computes no gradients, the program can give those of its results with respect
     to all tensors of floats among the arguments, and to the ``parameters``. ``any_size`` knows the
-    sizes of earlier calls: those that change are symbols.
+    sizes of earlier calls: those that change are symbols. True stands for sizes that may change.
     """
     arguments = Call(function, args, kwargs)
     program = arguments.traced(state)
@@ -52,7 +54,8 @@ def record(
     trains = bool(program.border.gradients or program.border.found)
     with nullcontext() if trains else wanting(wanted), nullcontext() if trains else enable_grad():
         try:
-            general = None if any_size is None else arguments.traced_for_all(state, any_size)
+            known = any_size if isinstance(any_size, AnySize) else None
+            general = arguments.traced_for_all(state, known) if any_size else None
             if general is not None:
                 return general
             return program if trains else arguments.traced(state)
@@ -95,8 +98,21 @@ class Call:
                 graph = recorder.traced(shapes, converted=True)
         return recorder.program(graph, state)
 
-    def traced_for_all(self, state: State, any_size: AnySize) -> Program | None:
-        """The program for all sizes, of which some have changed; None if none has."""
+    def traced_for_all(self, state: State, any_size: AnySize | None) -> Program | None:
+        """The program for all sizes, of which some have changed; None if none has.
+
+        Without ``any_size``, those that often change are taken for changed ones: all of tensors of
+        up to three dimensions, and the first one of larger tensors, such as batches of images.
+        """
+        given = self.flat()
+        if any_size is None:
+            any_size = AnySize(None)
+            likely = [(-1,) * (t.ndim if t.ndim <= SEQUENCE else 1) for t in self.tensors]
+            shapes = [
+                (*sides, *t.shape[len(sides) :])
+                for t, sides in zip(self.tensors, likely, strict=True)
+            ]
+            any_size.met[loosened(given.key)] = [shapes]
 
         def attempt(shapes: Shapes) -> Program:
             program = self.traced(state, shapes)
@@ -106,7 +122,7 @@ class Call:
             return program
 
         with tracing:
-            return any_size.make(self.flat(), attempt)
+            return any_size.make(given, attempt)
 
 
 class Recorder:

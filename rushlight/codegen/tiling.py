@@ -491,14 +491,37 @@ class Planner:
             row_parts = -(-m // rows)
         while not whole and too_few() and per > 1:
             per = -(-per // 2)
-        row_parts = -(-m // rows)
+        column_parts = -(-panels // per)
+        others = batches * column_parts
+        row_parts, rows = balanced(m, -(-m // rows), others, self.registers)
         return {
             "row_parts": row_parts,
-            "column_parts": -(-panels // per),
+            "column_parts": column_parts,
             "row_block": rows,
             "panels": panels,
             "panel_block": per,
         }
+
+
+def balanced(m: int, parts: int, others: int, registers: Registers) -> tuple[int, int]:
+    """About as many parts of rows, and the rows of one, such that threads end together.
+
+    Two threads do, and four if they can. There are ``others`` of each part; if there are many of
+    all, any share is near enough.
+    """
+    high, low = tile_rows(registers)
+    if parts == 1 or parts * others > 2 * PARTS:
+        return parts, -(-m // (parts * high)) * high
+
+    def cut(count: int) -> tuple[int, int]:
+        rows = -(-m // (count * (high - low))) * (high - low)
+        return -(-m // rows), rows
+
+    def time(cut: tuple[int, int]) -> tuple[int, int]:
+        two, four = [-(-cut[0] * others // n) * n * cut[1] for n in (2, 4)]
+        return 2 * two + four, two
+
+    return min([cut(n) for n in range(parts - parts // 3, parts + 2)], key=time)
 
 
 def access_of(x: Matrix) -> str:

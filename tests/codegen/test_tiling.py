@@ -7,7 +7,7 @@ import pytest
 
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.products import Place, product_works
-from rushlight.codegen.tiling import blocks_of, matrix, text_of
+from rushlight.codegen.tiling import balanced, blocks_of, matrix, text_of
 
 HERE = Registers(32, 16, True)
 
@@ -66,3 +66,22 @@ def test_blocks_cover_what_is_summed(taps: int, inner: int) -> None:
 )
 def test_functions_by_name(name: str) -> None:
     assert f"define void @{name}(ptr %buffers, i64 %begin, i64 %end)" in text_of(name, HERE)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 6, 11, 17, 21, 33])
+@pytest.mark.parametrize("m", [36, 49, 64, 196, 784, 1000])
+@pytest.mark.parametrize("others", [1, 2, 5])
+def test_parts_of_rows_are_balanced(m: int, parts: int, others: int) -> None:
+    def time(parts: int, rows: int, threads: int) -> int:
+        ends = [0] * threads  # a tile has four rows, however few are needed
+        for size in [max(4, min(rows, m - n * rows)) for n in range(parts)] * others:
+            ends[ends.index(min(ends))] += size
+        return max(ends)
+
+    plain = -(-m // (parts * 6)) * 6
+    given = -(-m // plain)
+    found, rows = balanced(m, given, others, HERE)
+    assert (found - 1) * rows < m <= found * rows
+    assert abs(found - given) <= 1 + given // 2
+    if found * others <= 32:
+        assert time(found, rows, 2) <= 1.05 * time(given, plain, 2)

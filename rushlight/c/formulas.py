@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.autograd.modes import local
+from rushlight.c import convolutions, orders
 from rushlight.c.file import Unsupported
-from rushlight.c.orders import FORMULAS
 from rushlight.control import scan
 from rushlight.graph.attributes import nested
 from rushlight.graph.ir import ITEM, Graph, Node, TensorType, copy, item, rebuild, walk
@@ -26,6 +26,7 @@ from rushlight.ops.views import View
 from rushlight.passes.clusters import is_library
 from rushlight.tensor import Tensor, wrap
 
+FORMULAS = {**orders.FORMULAS, **convolutions.FORMULAS}
 CLONE, PERMUTE = registry["clone"], registry["permute"]
 
 

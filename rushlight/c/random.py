@@ -6,16 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from rushlight.c.file import File
 from rushlight.c.invocations import Invocation, Rule, Rules
 from rushlight.c.scalars import literal
 from rushlight.graph.ir import Node
-from rushlight.kernels.distributions import _integer_bounds
 
 RULES = Rules()
 FLOATS = ("f32", "f64")
+EXACT = 2**24  # up to which every integer is a float
 MOST = (2**32 - 1) // 20  # numbers that are shuffled with short words
 
 
@@ -102,9 +100,9 @@ def integers(node: Node, file: File) -> Invocation | None:
     kind, low, high = node.type[0], node.attrs["low"], node.attrs["high"]
     if kind.kind in ("f16", "bf16", "b1") or low is None or high is None:
         return None
-    first, last = _integer_bounds(np.dtype(kind.dtype.numpy), low, high)
-    span = literal(last - first + 1, "u64")
-    return drawn(node, file, "integers", literal(first, "i64"), span)
+    if kind.kind in FLOATS and max(abs(low), abs(high)) > EXACT:
+        return None
+    return drawn(node, file, "integers", literal(low, "i64"), literal(high - low, "u64"))
 
 
 @RULES.add("randperm")

@@ -16,6 +16,8 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.errors import user_line
+from rushlight.dims import is_extent
 from rushlight.func.trees import flatten
 from rushlight.ops import ops
 from rushlight.tensor import LEAF, Tensor
@@ -279,10 +281,10 @@ def rows_of(name: str, leaves: Sequence[Tensor], length: int | None) -> int:
     for x in leaves:
         if not x.ndim:
             raise ValueError(f"{name}: xs must have rows, got a tensor without dimensions")
-    sizes = [len(x) for x in leaves] + ([] if length is None else [int(length)])
+    sizes = [x.shape[0] for x in leaves] + ([] if length is None else [int(length)])
     if not sizes:
         raise ValueError(f"{name}: without xs, length= says how many steps there are")
-    if len(set(sizes)) > 1:
+    if any([n != sizes[0] for n in sizes]):
         raise ValueError(f"{name}: xs (and length=) must agree in the number of rows, got {sizes}")
     if sizes[0] < 0:
         raise ValueError(f"{name}: length= must not be negative, got {sizes[0]}")
@@ -300,7 +302,8 @@ class Type:
     """Shows as the type of a tensor, where a structure is written out."""
 
     def __init__(self, t: Tensor) -> None:
-        self.text = f"{t.dtype.name}{list(t.shape)}"
+        sizes = [str(n.dim) if is_extent(n) else str(n) for n in t.shape]
+        self.text = f"{t.dtype.name}[{', '.join(sizes)}]"
 
     def __repr__(self) -> str:
         return self.text
@@ -341,7 +344,8 @@ class Tree:
         )
         if not same:
             raise TypeError(
-                f"{who} must keep the type of {what}: it was {self}, and {who} returned {after}"
+                f"{who} must keep the type of {what}: it was {self}, and {who} returned {after}  "
+                f"[{user_line()}]"
             )
         return after.leaves
 

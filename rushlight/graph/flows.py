@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import edge
 from rushlight.generator import Generator
+from rushlight.graph.extents import template_of
 from rushlight.graph.inner import Outside, Part
 from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
 from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
-from rushlight.graph.templates import hollow
 from rushlight.graph.trace import Trace
 from rushlight.ops.base import registry, touched
 from rushlight.symbol import Symbol, TraceError
@@ -95,8 +93,8 @@ class Made:
         before = zip(self.met, self.given_now(), strict=True)
         if self.again is None or self.changed or any([a is not b for a, b in before]):
             raise TraceError(
-                f"control flow at {trace.place()} that is a while loop, writes to tensors or draws "
-                "random numbers is differentiated twice, which a graph cannot do"
+                f"control flow at {trace.place()} that writes to tensors or draws random numbers "
+                "is differentiated twice, which a graph cannot do"
             )
         return self.again(grads)
 
@@ -130,8 +128,7 @@ class Made:
         return Node(op, tuple(inputs), attrs, tuple(types), self.trace.source())
 
     def tensor(self, node: Node) -> Tensor:
-        template = hollow(np.empty(node.type.shape, node.type.dtype.numpy))
-        return wrap(Symbol(self.trace, node, template))
+        return wrap(Symbol(self.trace, node, template_of(self.trace, node.type)))
 
 
 class Branches(Made):
@@ -339,7 +336,7 @@ class Rows(Loop):
         reverse: bool,
     ) -> None:
         super().__init__(trace, [part], leaves)
-        self.xs, self.length, self.reverse = list(xs), length, reverse
+        self.xs, self.length, self.reverse = list(xs), trace.attribute(length), reverse
         self.track(xs)
         self.tracked_xs = [i for i, x in enumerate(xs) if part.leaves[len(leaves) + i]._history]
         self.wanted = [self.carried[i] for i in self.moving] + self.constants

@@ -14,8 +14,9 @@ from rushlight import dtypes
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
 from rushlight.control import Tree, tensor_of
+from rushlight.errors import user_line
 from rushlight.graph.counts import known_steps
-from rushlight.graph.flows import Branches, Made, Rows, While, is_tracked
+from rushlight.graph.flows import Branches, Loop, Made, Rows, While, is_tracked
 from rushlight.graph.inner import Argument, Part
 from rushlight.graph.trace import Trace
 from rushlight.ops import ops
@@ -37,7 +38,7 @@ def choose(
             names = ("false_fn", "true_fn") if name == "cond" else ("one", "another")
             raise TypeError(
                 f"{name}: branches must return the same types, but {names[0]} returns {trees[0]}, "
-                f"and {names[1]} {trees[-1]}"
+                f"and {names[1]} {trees[-1]}  [{user_line()}]"
             )
         return trees[-1].leaves
 
@@ -103,10 +104,39 @@ def repeat(
         made: Made
         if steps is None:
             made = While(trace, part, asked, leaves)
+            made.again = functools.partial(repeat_again, made, test, body)
         else:
             made = Rows(trace, part, leaves, (), steps, False)
             made.again = functools.partial(rows_again, made, body)
     return made.results()
+
+
+def repeat_again(
+    made: While,
+    test: Callable[[Sequence[Tensor]], Any],
+    body: Callable[[Sequence[Tensor]], list[Tensor]],
+    grads: Sequence[Tensor],
+) -> list[Tensor]:
+    """The gradients of a loop of unknown length: what a step was given is computed from the start.
+
+    That takes as many steps as there are pairs of them, but no memory that grows.
+    """
+    zero = ops.zeros((), dtype=dtypes.int64)
+    sums = [ops.zeros_like(t) for t in made.constants]
+    step_back = gradient_of_step(made, body)
+
+    def counted(given: Sequence[Tensor]) -> list[Tensor]:
+        return [given[0] + 1, *body(given[1:])]
+
+    def back(given: Sequence[Tensor]) -> list[Tensor]:
+        left = given[0] - 1
+        _, *inputs = repeat(lambda now: now[0] < left, counted, [zero, *made.carried])
+        row = [t.unsqueeze(0) for t in inputs]  # a loop of one step takes them for what they are
+        return [left, *rows(step_back, given[1:], row, 1, False)]
+
+    count, *_ = repeat(lambda given: test(given[1:]), counted, [zero, *made.carried])
+    begin = [count, *[grads[i] for i in made.moving], *sums]
+    return repeat(lambda given: given[0] > 0, back, begin)[1:]
 
 
 def sweep(
@@ -153,20 +183,40 @@ def rows(
 def rows_again(made: Rows, follow: Follow, grads: Sequence[Tensor]) -> list[Tensor]:
     """The gradients of a loop over rows: what it carries is computed again, then it goes back."""
     carried, xs, count = made.carried, made.xs, len(made.carried)
-    moving, sums = made.moving, [ops.zeros_like(t) for t in made.constants]
     results = [i for i in made.tracked if i >= count]
 
     def forward(given: list[Tensor]) -> list[Tensor]:
         return [*follow(given)[:count], *given[:count]]
 
+    back = gradient_of_step(made, follow, len(xs), made.tracked_xs, results)
+    stacks = rows(forward, carried, xs, made.length, made.reverse)[count:]
+    begin = [*[grads[i] for i in made.moving], *[ops.zeros_like(t) for t in made.constants]]
+    given = [*stacks, *xs, *[grads[i] for i in results]]
+    return rows(back, begin, given, made.length, not made.reverse)
+
+
+def gradient_of_step(
+    made: Loop,
+    follow: Follow,
+    width: int = 0,
+    tracked_xs: Sequence[int] = (),
+    results: Sequence[int] = (),
+) -> Follow:
+    """The way back over one step.
+
+    It takes gradients of what is carried, sums of those of constants, what the step was given (with
+    ``width`` rows), and the gradients of its ``results``.
+    """
+    moving, count = made.moving, len(made.carried)
+
     def back(given: list[Tensor]) -> list[Tensor]:
         rest = iter(given)
         after: dict[int, Tensor] = {i: next(rest) for i in moving}
-        totals = [next(rest) for _ in sums]
-        inputs = [next(rest) for _ in (*carried, *xs)]
+        totals = [next(rest) for _ in made.constants]
+        inputs = [next(rest) for _ in range(count + width)]
         after |= {i: next(rest) for i in results}
         meet(local.state.trace, made.constants)
-        asked = [*moving, *[count + i for i in made.tracked_xs]]
+        asked = [*moving, *[count + i for i in tracked_xs]]
         for i in asked:
             if inputs[i]._history is None:
                 inputs[i] = inputs[i].detach().requires_grad_()
@@ -178,10 +228,7 @@ def rows_again(made: Rows, follow: Follow, grads: Sequence[Tensor]) -> list[Tens
         totals = [total + g for total, g in zip(totals, others, strict=True)]
         return [*own, *totals, *gradients[len(moving) : len(asked)]]
 
-    stacks = rows(forward, carried, xs, made.length, made.reverse)[count:]
-    begin = [*[grads[i] for i in moving], *sums]
-    given = [*stacks, *xs, *[grads[i] for i in results]]
-    return rows(back, begin, given, made.length, not made.reverse)
+    return back
 
 
 def meet(trace: Trace, tensors: Sequence[Tensor]) -> None:

@@ -582,6 +582,7 @@ TWICE = (
     *("one_of_two", "nested_branches", "one_of_many", "detached_inside", "product_in_a_loop"),
     *("every_other_step", "recurrent_layer", "recurrent_layer_backwards", "sorted_rows"),
     *("scan_in_a_scan", "branch_in_a_scan", "scan_in_a_branch", "two_values", "loops_three_deep"),
+    *("until_large", "never", "early_exit", "branch_in_a_loop", "while_in_a_scan"),
 )
 
 
@@ -608,10 +609,11 @@ def test_higher_derivatives_are_those_of_dynamic_mode(
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-9)
 
 
-def test_forward_mode_goes_through_a_loop() -> None:
+@pytest.mark.parametrize("name", ["product_in_a_loop", "early_exit"])
+def test_forward_mode_goes_through_a_loop(name: str) -> None:
     def function(x, w):
         tangent = rl.linspace(1, 2, 3)
-        return rl.func.jvp(lambda x: TABLE["product_in_a_loop"](x, w), (x,), (tangent,))
+        return rl.func.jvp(lambda x: TABLE[name](x, w), (x,), (tangent,))
 
     given = arguments(POINTS[0])
     assert_close(rl.compile(function, fullgraph=True)(*given), function(*given))

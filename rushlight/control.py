@@ -16,8 +16,8 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.errors import user_line
 from rushlight.dims import is_extent
+from rushlight.errors import user_line
 from rushlight.func.trees import flatten
 from rushlight.ops import ops
 from rushlight.tensor import LEAF, Tensor

@@ -1,0 +1,110 @@
+"""``rushlight show`` and ``rushlight infer``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.cli import main
+
+ROOT = str(Path(rl.__file__).parents[1])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a program, a checkpoint, arrays and a broken file, where commands run."""
+    monkeypatch.chdir(tmp_path)
+    rl.manual_seed(0)
+    net = rl.nn.Sequential(rl.nn.Linear(3, 2), rl.nn.Dropout(0.5), rl.nn.Tanh())
+    rl.jit.trace(net, rl.rand(4, 3)).save("net.pt")
+    rl.export(lambda x, k: (x * k, {"n": x.sum()}), rl.ones(2), 2.0).save("pair.pt")
+    rl.save(net.state_dict(), "state.pt")
+    np.save("x.npy", np.ones((5, 3)))
+    np.save("two.npy", np.ones(2, np.float32))
+    data = Path("net.pt").read_bytes()
+    Path("broken.pt").write_bytes(data[: len(data) // 2])
+    return tmp_path
+
+
+class TestShow:
+    def test_program(self, folder, capsys):
+        assert main(["show", "net.pt"]) == 0
+        text = capsys.readouterr().out
+        assert "Sequential(input: f32[4,3]) -> f32[4,2] in evaluation mode" in text
+        assert "Sequential(input: f32[B,3]) -> f32[B,2] in training mode" in text
+        assert "= tanh(" in text
+        assert "0.weight  float32  [2, 3]" in text
+        assert "2 tensors, 8 elements, 32 bytes" in text
+
+    def test_checkpoint_and_arrays(self, folder, capsys):
+        assert main(["show", "state.pt"]) == 0
+        assert "0.bias    float32  [2]" in capsys.readouterr().out
+        assert main(["show", "x.npy"]) == 0
+        assert "float64  [5, 3]" in capsys.readouterr().out
+
+    def test_pictures(self, folder, capsys):
+        assert main(["show", "net.pt", "--svg", "net.svg", "--html=net.html"]) == 0
+        assert capsys.readouterr().out == ""
+        assert "tanh" in Path("net.svg").read_text()
+        page = Path("net.html").read_text()
+        assert "<svg" in page
+        assert "f32[B,3]" in page
+
+
+class TestInfer:
+    def test_result_on_the_screen(self, folder, capsys):
+        assert main(["infer", "net.pt", "--input", "x.npy"]) == 0
+        text = capsys.readouterr().out
+        expected = rl.jit.load("net.pt").eval()(rl.ones(5, 3)).detach()
+        assert text == f"{expected}\n"
+
+    def test_result_in_a_file(self, folder, capsys):
+        assert main(["infer", "net.pt", "--input=x.npy", "--output=y.npy"]) == 0
+        assert np.load("y.npy").shape == (5, 2)
+        assert main(["infer", "pair.pt", "--input", "two.npy", "--input", "3", "--output",
+                     "y.npz"]) == 0  # fmt: skip
+        found = np.load("y.npz")
+        assert found["[0]"].tolist() == [3.0, 3.0]
+        assert found["[1].n"].item() == 2.0
+        assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "expected"),
+    [
+        (["show"], 2, "which file"),
+        (["show", "a", "b"], 2, "one file"),
+        (["show", "missing.pt"], 2, "cannot read missing.pt: No such file"),
+        (["show", "."], 2, "cannot read .: cannot load a folder"),
+        (["show", "net.pt", "--png", "x"], 2, "unknown flag --png"),
+        (["show", "net.pt", "--svg"], 2, "--svg needs a value"),
+        (["show", "broken.pt"], 1, "broken.pt: the archive is damaged"),
+        (["show", "state.pt", "--svg", "x.svg"], 1, "holds no program"),
+        (["show", "net.pt", "--svg", "no/folder.svg"], 1, "cannot write no/folder.svg"),
+        (["infer", "state.pt"], 1, "state.pt holds no program"),
+        (["infer", "net.pt"], 1, r"net.pt: Sequential(): input: expected a tensor f32[4,3]"),
+        (["infer", "net.pt", "--input", "missing.npy"], 2, "cannot read missing.npy"),
+        (["infer", "net.pt", "--input", "broken.pt"], 1, "broken.pt"),
+        (["infer", "pair.pt", "--input=two.npy", "--input=1", "--output=y.npy"], 1, "2 results"),
+    ],
+)
+def test_errors_are_one_line(folder, capsys, arguments, status, expected):
+    assert main(arguments) == status
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert expected in output.err
+    assert output.err.count("\n") == 1
+    assert not Path("y.npy").exists()
+
+
+def test_a_program_runs_where_nothing_else_is_known(folder):
+    command = [sys.executable, "-m", "rushlight", "infer", "net.pt", "--input", "x.npy"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={"PYTHONPATH": ROOT}
+    )
+    assert done.stdout.startswith("tensor([[")

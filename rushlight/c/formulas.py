@@ -15,6 +15,7 @@ from rushlight.c import convolutions, orders
 from rushlight.c.file import Unsupported
 from rushlight.control import scan
 from rushlight.graph.attributes import nested
+from rushlight.graph.control import Control
 from rushlight.graph.ir import ITEM, Graph, Node, TensorType, copy, item, rebuild, walk
 from rushlight.graph.trace import Trace
 from rushlight.kernels.cells import Blocks
@@ -88,9 +89,9 @@ def contiguous(graph: Graph) -> Graph:
         return Node(CLONE, (node,), {"order": None}, node.type, node.source)
 
     def change(node: Node, inputs: tuple[Node | None, ...]) -> Node:
-        if isinstance(node.op, Op) and is_library(node) and node.op.subscripts is None:
-            return copy(node, tuple(map(own, inputs)))
-        return copy(node, inputs)
+        is_call = isinstance(node.op, Op) and is_library(node) and node.op.subscripts is None
+        called = is_call and not isinstance(node.op, Control)  # whose operands are no views
+        return copy(node, tuple(map(own, inputs)) if called else inputs)
 
     return rebuild(graph, change)
 

@@ -15,6 +15,7 @@ import numpy as np
 from rushlight.c.calls import invocation
 from rushlight.c.comments import comment
 from rushlight.c.file import File
+from rushlight.c.formulas import contiguous
 from rushlight.c.invocations import Invocation
 from rushlight.c.products import product
 from rushlight.c.snippets import STORED
@@ -53,7 +54,8 @@ class Section:
     def prepare(self, number: int, node: Node) -> None:
         """How a call is made: as branches and loops, a product, or a function."""
         if isinstance(node.op, Control):
-            self.inner[number] = [Section(self.file, g, plan(g)) for g in pieces(node)]
+            graphs = [contiguous(graph) for graph in pieces(node)]
+            self.inner[number] = [Section(self.file, graph, plan(graph)) for graph in graphs]
             return
         if node.op.subscripts is not None:
             places = [self.place(n) for n in node.inputs if n is not None]

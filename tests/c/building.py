@@ -52,24 +52,16 @@ class Failure(Exception):
 
 
 class Built:
-    """An exported and compiled program."""
+    """A compiled program."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        folder: Path,
-        flags: Sequence[str] = SANITIZED,
-        **how: Any,
-    ) -> None:
-        self.path = rl.export_c(function, *args, dir=folder, **how)
-        self.name = self.path.stem
-        self.arguments = arguments_of(self.path.with_suffix(".h").read_text(), self.name)
+    def __init__(self, path: Path, flags: Sequence[str] = SANITIZED) -> None:
+        self.path, self.name, folder = path, path.stem, path.parent
+        self.arguments = arguments_of(path.with_suffix(".h").read_text())
         self.program = folder / self.name
         self.weights = folder / f"{self.name}.weights"
         driver = folder / f"{self.name}_driver.c"
         driver.write_text(self.driver())
-        command = ["gcc", *flags, str(self.path), str(driver), "-o", str(self.program), "-lm"]
+        command = ["gcc", *flags, str(path), str(driver), "-o", str(self.program), "-lm"]
         made = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert made.returncode == 0, made.stderr[:4000]
 
@@ -124,7 +116,7 @@ def flat(t: Any) -> bytes:
     return np.ascontiguousarray(array).tobytes()
 
 
-def arguments_of(header: str, name: str) -> list[tuple[str, np.dtype, tuple[int, ...], int]]:
+def arguments_of(header: str) -> list[tuple[str, np.dtype, tuple[int, ...], int]]:
     """Role, dtype, shape and size of each argument, as the header describes them."""
     found = []
     for line in header.splitlines():
@@ -158,6 +150,17 @@ def assert_close(found: np.ndarray, expected: np.ndarray, scale: float = 1.0) ->
     np.testing.assert_allclose(*wide, rtol=eps, atol=eps)
 
 
+def build(
+    function: Callable[..., Any],
+    *args: Any,
+    folder: Path,
+    flags: Sequence[str] = SANITIZED,
+    **how: Any,
+) -> Built:
+    """Exports a function, and compiles it."""
+    return Built(rl.export_c(function, *args, dir=folder, **how), flags)
+
+
 def check(
     function: Callable[..., Any],
     *args: Any,
@@ -167,7 +170,7 @@ def check(
 ) -> Built:
     """Exports a function, and compares its results in C with its own."""
     state = rl.get_rng_state()
-    built = Built(function, *args, folder=folder, flags=flags, **how)
+    built = build(function, *args, folder=folder, flags=flags, **how)
     (found,) = built.run([a for a in args if isinstance(a, Tensor)])
     rl.set_rng_state(state)
     expected = tensors_of(function(*args))

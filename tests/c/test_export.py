@@ -16,7 +16,7 @@ import rushlight.nn.functional as F
 from rushlight import Tensor, nn
 from rushlight.c.file import Unsupported
 from rushlight.symbol import TraceError
-from tests.c.building import FAST, STRICT, Built, Failure, assert_close, check
+from tests.c.building import FAST, STRICT, Failure, assert_close, build, check
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 
@@ -179,7 +179,7 @@ def test_twenty_steps_of_training(name: str, tmp_path: Path) -> None:
         step(*batch)
     state = rl.get_rng_state()
     weights = "array" if name == "sgd" else "binary"
-    built = Built(step, *batch, folder=tmp_path, name=name, weights=weights)
+    built = build(step, *batch, folder=tmp_path, name=name, weights=weights)
     found = [float(outputs[0]) for outputs in built.run(*[batch] * 20)]
     rl.set_rng_state(state)
     expected = [float(step(*batch)) for _ in range(20)]
@@ -190,7 +190,7 @@ def test_twenty_steps_of_training(name: str, tmp_path: Path) -> None:
 def test_training_goes_on_from_a_saved_state(tmp_path: Path) -> None:
     rl.manual_seed(2)
     step, batch = trainings()["adam"]()
-    built = Built(step, *batch, folder=tmp_path, name="adam", flags=STRICT)
+    built = build(step, *batch, folder=tmp_path, name="adam", flags=STRICT)
     whole = built.run(*[batch] * 6)
     saved = tmp_path / "half"
     built.run(*[batch] * 3, save=saved)
@@ -200,7 +200,7 @@ def test_training_goes_on_from_a_saved_state(tmp_path: Path) -> None:
 
 def test_a_bad_file_of_weights_is_refused(tmp_path: Path) -> None:
     rl.manual_seed(0)
-    built = Built(nn.Linear(3, 2), rl.ones(1, 3), folder=tmp_path, name="line", flags=STRICT)
+    built = build(nn.Linear(3, 2), rl.ones(1, 3), folder=tmp_path, name="line", flags=STRICT)
     good = built.weights.read_bytes()
     x = [rl.ones(1, 3)]
     bad = tmp_path / "bad"
@@ -294,7 +294,7 @@ def test_an_argument_may_be_changed(tmp_path: Path) -> None:
         x.mul_(2)
         return y
 
-    built = Built(function, rl.arange(3.0), folder=tmp_path, name="f")
+    built = build(function, rl.arange(3.0), folder=tmp_path, name="f")
     (outputs,) = built.run([rl.arange(3.0)])
     assert [x.tolist() for x in outputs] == [[0.0, 2.0, 4.0], 3.0]
 
@@ -322,7 +322,7 @@ def test_comments_cannot_be_left(tmp_path: Path) -> None:
     source = "def f(x):\n    return x + 1\n"
     names: dict[str, Any] = {}
     exec(compile(source, str(tmp_path / "evil*/ int x; /* \\.py"), "exec"), names)
-    built = Built(names["f"], rl.ones(2), folder=tmp_path, name="f")
+    built = build(names["f"], rl.ones(2), folder=tmp_path, name="f")
     assert "*/ int x" not in built.path.read_text()
 
 
@@ -353,6 +353,6 @@ def test_gradients_that_are_added_to(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="zero_grad"):
         rl.export_c(function, x, dir=tmp_path)
     function(x)
-    built = Built(function, x, folder=tmp_path, name="f")
+    built = build(function, x, folder=tmp_path, name="f")
     for (found,), factor in zip(built.run([x], [x]), (2, 3), strict=True):
         assert_close(found, x.numpy() * factor)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from tests.c.building import Built, Failure, tensors_of
+from tests.c.building import Failure, build, tensors_of
 
 
 def draws() -> Any:
@@ -28,7 +28,7 @@ def draws() -> Any:
 def test_draws_are_the_same(tmp_path: Path) -> None:
     rl.manual_seed(3)
     state = rl.get_rng_state()
-    built = Built(draws, folder=tmp_path)
+    built = build(draws, folder=tmp_path)
     found = built.run([], [])
     rl.set_rng_state(state)
     for call in found:
@@ -38,6 +38,6 @@ def test_draws_are_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 def test_a_chance_must_be_one(tmp_path: Path) -> None:
-    built = Built(lambda p: rl.bernoulli(p), rl.full((3,), 0.5), folder=tmp_path, name="f")
+    built = build(lambda p: rl.bernoulli(p), rl.full((3,), 0.5), folder=tmp_path, name="f")
     with pytest.raises(Failure, match="p_in"):
         built.run([rl.full((3,), 1.5)])

@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import Tensor
-from tests.c.building import Built, Failure, assert_close, check, tensors_of
+from tests.c.building import Failure, assert_close, build, check, tensors_of
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 
@@ -67,7 +67,7 @@ def test_control_flow(function: Callable[..., Any], tmp_path: Path) -> None:
     built = check(function, x, folder=tmp_path)
     state = rl.get_rng_state()
     other = x if function in (nested, gradient_of_while) else x - 3 if function is branch else x + 2
-    (found,) = Built(function, x, folder=tmp_path).run([other])
+    (found,) = build(function, x, folder=tmp_path).run([other])
     rl.set_rng_state(state)
     for a, b in zip(found, tensors_of(function(other)), strict=True):
         assert_close(a, b)
@@ -80,7 +80,7 @@ def test_an_error_inside_of_a_loop_ends_the_run(tmp_path: Path) -> None:
     def function(index: Tensor) -> Tensor:
         return rl.scan(lambda c, i: (c + table[i], None), rl.tensor(0.0), index)[0]
 
-    built = Built(function, rl.tensor([1, 2]), folder=tmp_path, name="f")
+    built = build(function, rl.tensor([1, 2]), folder=tmp_path, name="f")
     assert float(built.run([np.array([3, 4])])[0][0]) == 7
     with pytest.raises(Failure) as caught:
         built.run([np.array([3, 5])])

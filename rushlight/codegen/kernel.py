@@ -134,7 +134,7 @@ def make_kernel(
         outputs=tuple(stored),
         errors=tuple({v.data: None for v in values if v.op == "checked"}),
         count=count,
-        chunk=chunk_of(example(count), work, LINE if lone else 1),
+        chunk=chunk_of(max(1, example(count)), work, LINE if lone else 1),
         work=work,
         window=window,
     )

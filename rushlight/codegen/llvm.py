@@ -34,10 +34,15 @@ class Function(Memory):
     """The text of one kernel."""
 
     def __init__(
-        self, kernel: Kernel, vector_bytes: int, half: bool = True, grain: int = 1
+        self,
+        kernel: Kernel,
+        vector_bytes: int,
+        half: bool = True,
+        grain: int = 1,
+        sized: bool = False,
     ) -> None:
         masks = vector_bytes >= 32 and maskable(kernel)
-        super().__init__(kernel, lanes_of(kernel, vector_bytes), masks)
+        super().__init__(kernel, lanes_of(kernel, vector_bytes), masks, sized)
         self.half, self.grain = half, 1 if of_any_size(kernel) else grain
 
     def text(self, name: str) -> str:

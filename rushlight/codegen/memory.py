@@ -11,23 +11,21 @@ from rushlight.codegen.kernel import Kernel, Store
 from rushlight.codegen.pull import Buffer
 from rushlight.codegen.traverse import unguarded
 from rushlight.codegen.values import Value
-from rushlight.dims import Dim, Size, is_known
-
-
-def is_general(kernel: Kernel) -> bool:
-    """Whether a kernel is for all sizes: then it gets a table of them, behind its buffers."""
-    return not is_known([n for b in (*kernel.inputs, *kernel.outputs) for n in b.shape])
+from rushlight.dims import Dim, Size
 
 
 class Memory(Elements):
-    """The buffers of a kernel, by the table of their addresses."""
+    """The buffers of a kernel, by the table of their addresses.
 
-    def __init__(self, kernel: Kernel, lanes: int, masks: bool) -> None:
+    One for all sizes gets a table of them, too, behind its buffers: it is ``sized``.
+    """
+
+    def __init__(self, kernel: Kernel, lanes: int, masks: bool, sized: bool) -> None:
         super().__init__(kernel.b, kernel.vector, kernel.errors)
         self.kernel, self.full, self.masks = kernel, lanes, masks
         self.table = {b: n for n, b in enumerate((*kernel.inputs, *kernel.outputs))}
         self.sizes: dict[Dim, int] = {}  # which a run knows, in the order of their table
-        self.sized = is_general(kernel)
+        self.sized = sized
 
     def pointer(self, number: int) -> str:
         """An address of the table."""
@@ -45,6 +43,7 @@ class Memory(Elements):
         """A size that a run knows, from the table of them behind all buffers."""
         found = self.find(dim)
         if found is None:
+            assert self.sized, f"{dim} is in no table"
             number = self.sizes.setdefault(dim, len(self.sizes))
             table = self.pointer(len(self.table))
             with self.placed(0):

@@ -40,7 +40,7 @@ class Loop:
     @property
     def example(self) -> int:
         """The size, or one that it may have."""
-        return example(self.size)
+        return max(1, example(self.size))
 
 
 @dataclass(frozen=True, slots=True)

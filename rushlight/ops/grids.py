@@ -81,8 +81,8 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     for i, t in enumerate(given):
         have = need_tensor("broadcast_tensors", t, "tensors", i + 1)._array.shape
         try:
-            shape = np.broadcast_shapes(shape, have)
-        except ValueError:
+            shape = broadcast_shapes(shape, have)
+        except RuntimeError:
             pairs = zip(reversed(shape), reversed(have), strict=False)
             back, (a, b) = next((k, p) for k, p in enumerate(pairs) if p[0] != p[1] and 1 not in p)
             dim = max(len(shape), len(have)) - back - 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.dims import at_least as at_least_size
-from rushlight.dims import least
+from rushlight.dims import is_known, least
 from rushlight.graph.ir import Node
 from rushlight.graph.rewrite import Rule, Term, numbers, operation, rule, variables
 
@@ -158,7 +158,7 @@ def folds(x: Any, d: Any, size: Sequence[int]) -> tuple[list[int], int] | None:
 def folded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
     """``expand(x, s)`` of which the dims ``d``, all repetitions, are left out (or of size 1)."""
     found = folds(x, d, s)
-    if found is None or not found[1]:
+    if found is None or not at_least_size(found[1], 1):
         return None
     lead = len(s) - len(x.type.shape)
     own = [1] * lead + list(x.type.shape)
@@ -170,7 +170,9 @@ def folded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
 def sum_of_expanded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
     inner = folded(x, d, k, s) if is_floating(x) else None
     found = folds(x, d, s)
-    return None if inner is None or found is None else inner * found[1]
+    if inner is None or found is None or not is_known(found[1:]):
+        return None
+    return inner * found[1]
 
 
 def sum_of_one(x: Node, d: Any, k: bool) -> Any:

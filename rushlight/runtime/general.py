@@ -13,11 +13,10 @@ import numpy as np
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.llvm import Function, module
 from rushlight.codegen.loops import lower
-from rushlight.codegen.memory import is_general
 from rushlight.dims import Dim, at, known
 from rushlight.graph.extents import Sizes
 from rushlight.graph.ir import Graph, Node, TensorType
-from rushlight.graph.sizes import sized, symbols_in
+from rushlight.graph.sizes import Sizer, symbols_in
 from rushlight.passes import pipeline
 from rushlight.passes.fuse import Group
 from rushlight.passes.order import Plan, plan
@@ -30,7 +29,7 @@ from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import KernelStep
 from rushlight.runtime.verify import verify
 
-KEPT = 512  # sizes whose tables are kept
+KEPT = 256  # sizes whose tables are kept
 
 
 class Ready(NamedTuple):
@@ -50,7 +49,8 @@ class General:
         self.machine = target()
         symbols = symbols_in(self.graph)
         # Other sizes than those of this call, none of them equal: what is equal by chance is not.
-        concrete, new = sized(self.graph, {s.name: s.samples[-1] for s in symbols})
+        self.sizer = Sizer(self.graph)
+        concrete, new = self.sizer.at({s.name: s.samples[-1] for s in symbols})
         back = {node: own for own, node in new.items()}
         planned = plan(concrete)
         self.plan = moved(planned, back)
@@ -70,7 +70,8 @@ class General:
         return [node for node in step.outputs if node in self.plan.stores]
 
     def compiled(self, kernel: Kernel) -> Ready:
-        body = Function(kernel, self.machine.vector_bytes, self.machine.has_f16c, 1)
+        machine = self.machine
+        body = Function(kernel, machine.vector_bytes, machine.has_f16c, sized=True)
         text = body.text("NAME")
         whole = "\n\n".join([*sorted(body.declared.values()), *body.functions.values(), text])
         name = f"k{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
@@ -113,11 +114,18 @@ class Sized(Executable):
 
     def __init__(self, general: General, sizes: Mapping[str, int]) -> None:
         self.general, self.still, self.holders = general, [], ()
-        self.source, new = sized(general.graph, sizes)
-        self.lowered = self.source, moved(general.plan, new)
-        self.program = SizedAssembly(general, sizes, new, *self.lowered).program
+        self.source, self.sizes = general.graph, sizes
+        graph, new = general.sizer.at(sizes)
+        plan = moved(general.plan, new)
+        self.program = SizedAssembly(general, sizes, new, graph, plan).program
         verify(self.program, natives.registers())
         self.binding = Binding(self, general.memory)
+
+    @property
+    def lowered(self) -> tuple[Graph, Plan]:  # type: ignore[override]
+        """Graph and plan, made again: they take more memory than all tables, and few ask."""
+        graph, new = self.general.sizer.at(self.sizes)
+        return graph, moved(self.general.plan, new)
 
     def function(self, name: str, shared: bool) -> int:
         if shared:
@@ -158,9 +166,8 @@ class SizedAssembly(Assembly):
             if count <= 0:
                 continue
             slots = [self.sized_buffer(b, parts) for b in (*kernel.inputs, *kernel.outputs)]
-            if is_general(kernel):
-                numbers = [at(dim, self.sizes) for dim in dims] or [0]
-                slots.append(self.table(np.array(numbers, np.int64)))
+            numbers = [at(dim, self.sizes) for dim in dims] or [0]
+            slots.append(self.table(np.array(numbers, np.int64)))
             self.program.steps.append(KernelStep(name, tuple(slots), count, chunk, origin, number))
 
     def sized_buffer(self, buffer: Any, parts: dict[Any, int]) -> int:

@@ -126,7 +126,7 @@ class AnySize:
             else:
                 return made
         if settled and not chosen:
-            self.refused[kind] = f"they are needed as numbers of Python's at {line}"
+            self.doubts[kind] = f"they are needed as numbers of Python's at {line}"
         return None
 
     def refuse(self, kind: Any) -> str | None:

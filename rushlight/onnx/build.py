@@ -6,7 +6,9 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,13 @@ from rushlight.onnx import importers  # noqa: F401 - registers the ops
 from rushlight.onnx.elements import HELD, array_of, dense
 from rushlight.onnx.errors import NodeError, OnnxError
 from rushlight.onnx.importers.registry import Importer, find
-from rushlight.onnx.program import Body, Slot, Step
+from rushlight.onnx.program import Body, Call, Slot, Step
 from rushlight.tensor import wrap
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 MOST_DEPTH = 50  # of graphs in graphs and functions in functions
+MOST_STEPS = 200_000
+RESERVED = frozenset((*dir(Module), *vars(Module()), "input_names", "output_names"))
 SHAPE_LIKE = (np.int64, np.int32, np.bool_)  # what shapes and axes are made of
 
 Bound = Mapping[str, Any]  # attributes that a function's body refers to
@@ -67,14 +71,14 @@ class Store:
         self.module = module
 
     def add(self, name: str, array: np.ndarray, trained: bool) -> Slot:
-        parts = [re.sub(r"\W", "_", part) for part in name.split(".") if part] or ["tensor"]
+        *path, last = [identifier(part) for part in name.split(".") if part] or ["tensor"]
         module = self.module
-        for part in parts[:-1]:
-            part = free(module, part, reuse=True)
+        for part in path:
+            part = free(module, part, module._modules)
             if part not in module._modules:
                 module.add_module(part, Module())
             module = module.get_submodule(part)
-        attribute = free(module, parts[-1])
+        attribute = free(module, last)
         if trained:
             module.register_parameter(attribute, Parameter(wrap(array)))
         else:
@@ -82,12 +86,18 @@ class Store:
         return Slot(name, module, attribute)
 
 
-def free(module: Module, name: str, reuse: bool = False) -> str:
-    """``name``, or one like it that the module does not have yet (``reuse``: as another kind)."""
-    count, result = 0, name
-    while not (reuse and result in module._modules) and result in dir(module):
-        count += 1
-        result = f"{name}_{count}"
+def identifier(part: str) -> str:
+    """A name that Python allows, and that is not one of Rushlight's own."""
+    return re.sub(r"\W", "_", part).lstrip("_") or "tensor"
+
+
+def free(module: Module, name: str, allowed: Iterable[str] = ()) -> str:
+    """``name``, or one like it that the module does not have yet, other than as ``allowed``."""
+    taken = {*RESERVED, *module._parameters, *module._buffers, *module._modules}.difference(allowed)
+    number, result = 0, name
+    while result in taken:
+        number += 1
+        result = f"{name}_{number}"
     return result
 
 
@@ -109,27 +119,21 @@ class Builder:
         functions: Mapping[tuple[str, str, str], Any],
         standard: Finder,
         external: Any,
-        depth: int = 0,
-        in_function: bool = False,
     ) -> None:
         self.store, self.versions, self.functions = store, versions, functions
         self.standard, self.external = standard, external
-        self.depth, self.in_function = depth, in_function
+        self.depth, self.in_function = 0, False
+        self.counter = count()
 
     def inside(self, imports: Iterable[Any] | None = None) -> Builder:
         """A builder for what lies inside a node: a graph, or a function with its own imports."""
         if self.depth >= MOST_DEPTH:
             raise OnnxError(f"graphs or functions are nested more than {MOST_DEPTH} deep")
-        versions = self.versions if imports is None else versions_of(imports)
-        return Builder(
-            self.store,
-            versions,
-            self.functions,
-            self.standard,
-            self.external,
-            self.depth + 1,
-            self.in_function or imports is not None,
-        )
+        inner = copy(self)
+        inner.depth += 1
+        if imports is not None:
+            inner.versions, inner.in_function = versions_of(imports), True
+        return inner
 
     def graph(self, proto: Any, outer: Iterable[str] = (), bound: Bound | None = None) -> Body:
         """The body of a GraphProto, in which the names ``outer`` are known."""
@@ -222,6 +226,8 @@ class Builder:
 
     def step(self, node: Any, names: set[str], bound: Bound) -> Step:
         """The step of one node, all of whose inputs are among ``names``."""
+        if next(self.counter) >= MOST_STEPS:
+            raise OnnxError(f"there are more than {MOST_STEPS} nodes, those of functions included")
         raw = {a.name: self.resolve(a, bound) for a in node.attribute}
         raw = {name: a for name, a in raw.items() if a is not None}
         inputs, outputs = trimmed(node.input), trimmed(node.output)
@@ -229,9 +235,9 @@ class Builder:
             if name and name not in names:
                 raise OnnxError(f"its input {name!r} does not exist, or is part of a cycle")
         importer = self.importer(node, raw)
-        attributes = {
-            name: self.decode(a, names, bound) for name, a in raw.items() if not unused(importer, a)
-        }
+        attributes: dict[str, Any] = {}
+        if not isinstance(importer.function, Call):
+            attributes = {name: self.decode(a, names, bound) for name, a in raw.items()}
         parameters = importer.parameters
         if "outputs" in parameters:
             attributes["outputs"] = len(outputs)
@@ -259,7 +265,7 @@ class Builder:
                 raise OnnxError(f"this op{where} is not supported")
             own, defaults = formula
             attributes = {**defaults, **attributes}
-        return Importer(calling(self.function(own, attributes)), raw=True)
+        return Importer(Call(self.function(own, attributes)), raw=True)
 
     def resolve(self, attribute: Any, bound: Bound) -> Any:
         """The attribute, or what a reference to a function's attribute stands for."""
@@ -294,21 +300,6 @@ class Builder:
                 return attribute.tp
             case kind:
                 raise OnnxError(f"{attribute.name!r} is an attribute of type {kind}")
-
-
-def calling(body: Body) -> Callable[..., Any]:
-    """A function that runs the body of a function of ONNX; its attributes are in it already."""
-
-    def call(*inputs: Any, training: bool, **attributes: Any) -> tuple[Any, ...]:
-        missing = [None] * (len(body.inputs) - len(inputs))
-        return body.run({}, training, *inputs, *missing)
-
-    return call
-
-
-def unused(importer: Importer, attribute: Any) -> bool:
-    """Whether a function's body has taken the attribute already."""
-    return importer.function.__name__ == "call" and attribute.name not in importer.parameters
 
 
 def check_required(importer: Importer, count: int, attributes: Mapping[str, Any]) -> None:

@@ -151,7 +151,10 @@ class Argument:
         self.name = value.name
         self.kind = value.type.WhichOneof("value")
         tensor = value.type.tensor_type
-        self.dtype = element_of(tensor.elem_type).numpy if self.kind == "tensor_type" else None
+        try:
+            self.dtype = element_of(tensor.elem_type).numpy if self.kind == "tensor_type" else None
+        except OnnxError as error:
+            raise OnnxError(f"input {value.name!r}: {error}") from None
         self.shape: list[int | None] | None = None
         if self.kind == "tensor_type" and tensor.HasField("shape"):
             dims = tensor.shape.dim  # some writers have -1 for a size that varies

@@ -53,11 +53,12 @@ class Step:
 
     def run(self, values: dict[str, Any], training: bool) -> None:
         """Computes the outputs from the ``values`` so far, and adds them."""
-        options = dict(self.attributes)
-        for key, body in self.bodies.items():
-            options[key] = Closure(body, values, training)
+        options = self.attributes
+        if self.bodies:
+            inner = {key: Closure(body, values, training) for key, body in self.bodies.items()}
+            options = {**options, **inner}
         if self.trains:
-            options["training"] = training
+            options = {**options, "training": training}
         try:
             given = [values[name] if name else None for name in self.inputs]
             results = self.importer.function(*self.importer.prepare(given, self.names), **options)
@@ -97,6 +98,19 @@ class Closure:
         if value is None and name in body.captures:
             value = self.outer[name]
         return name == body.inputs[1] or (isinstance(value, np.ndarray) and bool(value.all()))
+
+
+class Call:
+    """A function of ONNX as a function; its attributes are part of the body already."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+
+    def __call__(self, *inputs: Any, training: bool) -> tuple[Any, ...]:
+        missing = [None] * (len(self.body.inputs) - len(inputs))
+        return self.body.run({}, training, *inputs, *missing)
 
 
 class Body:

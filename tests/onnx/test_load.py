@@ -32,17 +32,20 @@ def test_names_are_those_of_the_file() -> None:
 def test_names_that_python_does_not_allow() -> None:
     ones = np.ones(2, np.float32)
     arrays = {
+        "_body": 0 * ones,
+        "/a/b": 0 * ones,
         "a": ones,
         "a.b": 2 * ones,
         "onnx::Add_3": 3 * ones,
         "forward": 4 * ones,
         "7": 5 * ones,
     }
-    found = model("g (float[2] x) => (float[2] y) { y = Sum(x, p, q, r, s, t) }", **arrays)
+    found = model("g (float[2] x) => (float[2] y) { y = Sum(x, m, n, p, q, r, s, t) }", **arrays)
     for i, name in enumerate(arrays, 1):
         found.graph.node[0].input[i] = name
     net = rl.onnx.load(found)
-    assert list(net.state_dict()) == ["a", "onnx__Add_3", "forward_1", "7", "a_1.b"]
+    names = ["body", "a_b", "a", "onnx__Add_3", "forward_1", "7", "a_1.b"]
+    assert list(net.state_dict()) == names
     assert_close(net(rl.zeros(2)), rl.full((2,), 15.0))
 
 
@@ -254,6 +257,20 @@ def test_functions_that_call_themselves_are_refused() -> None:
     found = model(text)
     found.opset_import.add(domain="own", version=1)
     with pytest.raises(rl.onnx.OnnxError, match="nested more than"):
+        rl.onnx.load(found)
+
+
+def test_functions_cannot_multiply_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rushlight.onnx.build.MOST_STEPS", 1000)
+    text = "g (float[3] x) => (float[3] y) { y = own.f0(x) }"
+    for i in range(30):
+        text += f"""
+        <opset_import: ["" : 21, "own" : 1], domain: "own">
+        f{i} (a) => (c) {{ b = own.f{i + 1}(a) c = own.f{i + 1}(b) }}"""
+    text += '<opset_import: ["" : 21], domain: "own"> f30 (a) => (b) { b = Neg(a) }'
+    found = model(text)
+    found.opset_import.add(domain="own", version=1)
+    with pytest.raises(rl.onnx.OnnxError, match="more than 1000 nodes"):
         rl.onnx.load(found)
 
 

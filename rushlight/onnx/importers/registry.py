@@ -7,9 +7,8 @@ under ONNX's names. What was an attribute and became an input is one parameter, 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,10 @@ from rushlight.tensor import Tensor, literal
 Function = Callable[..., Any]
 
 
-class Importer(NamedTuple):
+class Importer:
     """How one op is imported.
 
-    Attributes:
+    Args:
         function: of tensors (arrays, if they are known; lists, if they are sequences).
         since: the version of the operator set that it serves first.
         known: parameters that are needed as arrays, since shapes or structure depend on them.
@@ -34,16 +33,20 @@ class Importer(NamedTuple):
         raw: whether it takes values as they are, and elements that no tensor holds.
     """
 
-    function: Function
-    since: int = 1
-    known: frozenset[str] = frozenset()
-    statistics: frozenset[str] = frozenset()
-    host: bool = False
-    raw: bool = False
+    __slots__ = ("function", "host", "known", "parameters", "raw", "since", "statistics")
 
-    @property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
-        return parameters_of(self.function)
+    def __init__(
+        self,
+        function: Function,
+        since: int = 1,
+        known: Iterable[str] = (),
+        statistics: Iterable[str] = (),
+        host: bool = False,
+        raw: bool = False,
+    ) -> None:
+        self.function, self.since, self.host, self.raw = function, since, host, raw
+        self.known, self.statistics = frozenset(known), frozenset(statistics)
+        self.parameters = dict(inspect.signature(function).parameters)
 
     def names(self, count: int) -> list[str]:
         """The parameters that take so many inputs."""
@@ -66,12 +69,6 @@ class Importer(NamedTuple):
         ]
 
 
-@cache
-def parameters_of(function: Function) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function, which many nodes share."""
-    return inspect.signature(function).parameters
-
-
 REGISTRY: dict[tuple[str, str], list[Importer]] = {}
 
 
@@ -87,7 +84,7 @@ def op(
     """Makes a function the importer of the ops with these names."""
 
     def register(function: Function) -> Function:
-        how = Importer(function, since, frozenset(known), frozenset(statistics), host, raw)
+        how = Importer(function, since, known, statistics, host, raw)
         for name in names:
             REGISTRY.setdefault((domain, name), []).append(how)
         return function

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rushlight.dims import example
 from rushlight.graph.control import Control
 from rushlight.graph.inner import Part
 from rushlight.graph.ir import (
@@ -62,8 +63,9 @@ def is_invariant(node: Node, below: frozenset[Node], part: Part) -> bool:
 
 
 def nbytes(node: Node) -> int:
+    """The bytes of a value, or an example of them."""
     several = node.type if isinstance(node.type, tuple) else (node.type,)
-    return sum([kind.nbytes for kind in several])
+    return sum([example(kind.nbytes) for kind in several])
 
 
 def is_cheap(node: Node) -> bool:

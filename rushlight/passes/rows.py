@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import symbols_of
 from rushlight.graph.attributes import nested, with_nested
 from rushlight.graph.control import Control
 from rushlight.graph.ir import (
@@ -65,7 +66,7 @@ def spread(graph: Graph) -> Graph:
         if isinstance(node.op, Control):
             inner = with_nested(node.attrs, map(spread, nested(node.attrs)))
             made = Node(node.op, inputs, inner, node.type, node.source)
-            if node.op is SCAN:
+            if node.op is SCAN and not symbols_of(sizes_in(made)):
                 results[node] = Spread(made).results()
             return made
         if node.op is ITEM and node.inputs[0] in results:
@@ -73,6 +74,13 @@ def spread(graph: Graph) -> Graph:
         return copy(node, inputs)
 
     return rebuild(graph, change)
+
+
+def sizes_in(node: Node) -> list[Any]:
+    """The sizes of all that a loop is made of."""
+    nodes = [n for n in (node, *node.attrs["body"].nodes()) if n.type is not None]
+    types = [t for n in nodes for t in (n.type if isinstance(n.type, tuple) else (n.type,))]
+    return [node.attrs["length"], *[t.shape for t in types]]
 
 
 class Spread:

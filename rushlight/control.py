@@ -302,7 +302,8 @@ class Type:
     """Shows as the type of a tensor, where a structure is written out."""
 
     def __init__(self, t: Tensor) -> None:
-        sizes = [str(n.dim) if is_extent(n) else str(n) for n in t.shape]
+        shape: Any = t.shape
+        sizes = [str(n.dim) if is_extent(n) else str(n) for n in shape]
         self.text = f"{t.dtype.name}[{', '.join(sizes)}]"
 
     def __repr__(self) -> str:

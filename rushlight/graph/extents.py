@@ -252,6 +252,7 @@ class Extents:
 
     def __init__(self, trace: Trace, sizes: Sizes) -> None:
         self.trace, self.sizes = trace, sizes
+        self.nested = False  # whether branches and loops have such sizes, too: programs cannot
         self.conditions: dict[Condition, None] = {}
         self.numbers: dict[Dim, Host] = {}
 
@@ -341,6 +342,12 @@ class Extents:
                 continue
             raise Settled({symbol}, user_line())
         raise Settled(symbols, user_line())
+
+
+def template_of(trace: Trace, kind: TensorType) -> np.ndarray:
+    """An array of a type at the sizes of this call, whose elements mean nothing."""
+    sizes = {} if trace.extents is None else trace.extents.sizes.now
+    return hollow(np.empty(known(kind.shape, sizes), kind.dtype.numpy))
 
 
 def blank(kind: TensorType | None) -> np.ndarray | None:

@@ -12,7 +12,8 @@ from rushlight.autograd.backward import grad
 from rushlight.autograd.tape import Node as TapeNode
 from rushlight.autograd.tape import edge, leaves_below
 from rushlight.generator import Generator
-from rushlight.graph.ir import CAPTURED, INPUT, Node, type_of, walk
+from rushlight.graph.extents import template_of
+from rushlight.graph.ir import CAPTURED, INPUT, Node, TensorType, type_of, walk
 from rushlight.graph.streams import STATE
 from rushlight.graph.templates import hollow
 from rushlight.graph.trace import Trace
@@ -29,9 +30,10 @@ class Inner(Trace):
     """
 
     def __init__(self, outer: Trace) -> None:
-        if outer.extents is not None:
+        if outer.extents is not None and not outer.extents.nested:
             outer.extents.settle_all()
         super().__init__()
+        self.extents = outer.extents
         self.outer, self.begun = outer, True
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
         self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
@@ -59,13 +61,14 @@ class Inner(Trace):
         if found is not None:
             return found
         if symbol.base is None:
-            node = Node(CAPTURED, (), {}, type_of(symbol.template))
+            node = Node(CAPTURED, (), {}, self.outer.current(symbol).type)
             found = Symbol(self, node, symbol.template)
             self.closed[symbol] = node
             self.examples[node] = lambda: self.outer.value(self.outer.current(symbol))
         else:
             base, (op, attrs) = self.inside(symbol.base), symbol.how
-            node = Node(op, (self.current(base),), attrs, type_of(symbol.template), self.source())
+            kind = self.outer.current(symbol).type
+            node = Node(op, (self.current(base),), attrs, kind, self.source())
             found = Symbol(self, node, symbol.template)
             found.base, found.how, found.seen = base, symbol.how, root(base).version
         self.known[symbol] = found
@@ -114,10 +117,9 @@ class Argument(NamedTuple):
     wanted: bool = False  # whether results can be differentiated with respect to it
     row: bool = False
 
-    @property
-    def template(self) -> np.ndarray:
-        array = self.tensor._array
-        return hollow(np.empty(array.shape[int(self.row) :], array.dtype))
+    def type(self, trace: Trace) -> TensorType:
+        kind = trace.current(trace.symbol(self.tensor)).type
+        return TensorType(kind.shape[int(self.row) :], kind.dtype)
 
     def example(self, trace: Trace) -> np.ndarray:
         """The elements that the function is given first."""
@@ -142,8 +144,8 @@ class Part:
         self.leaves: list[Tensor] = []
         self.rows = [i for i, argument in enumerate(arguments) if argument.row]
         for argument in arguments:
-            template = argument.template
-            node = Node(INPUT, (), {}, type_of(template))
+            node = Node(INPUT, (), {}, argument.type(outer))
+            template = template_of(outer, node.type)
             inner.examples[node] = functools.partial(argument.example, outer)
             leaf = wrap(Symbol(inner, node, template))
             leaf._history = LEAF if argument.wanted else None

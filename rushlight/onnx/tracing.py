@@ -40,10 +40,13 @@ class Call:
         self.outputs: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
-        local.state.trace.whole = self.whole
-        found = dict(named_tensors(self.model(*args, **kwargs), "output"))
-        self.outputs = list(found)
-        return [t.clone() for t in found.values()]  # none is an argument, or a view of another one
+        trace = local.state.trace
+        trace.whole = self.whole
+        if trace.extents is not None:
+            trace.extents.nested = True
+        found = named_tensors(self.model(*args, **kwargs), "output")
+        self.outputs = [name for name, _ in found]
+        return [t.clone() for _, t in found]  # none is an argument, or a view of another one
 
 
 def trace(

@@ -96,6 +96,12 @@ CONTROL: dict[str, Example] = {
     "an early return": Example(of(early), given([5.0]), None, (given([-3.0]),)),
 }  # fmt: skip
 SIZES: dict[str, Example] = {
+    "a branch": CONTROL["cond"]._replace(axes={"x0": [0]}, others=(X((5,)), given([-3.0]))),
+    "a loop": CONTROL["while_loop"]._replace(axes={"x0": {0: "n"}}, others=(X((5,)),)),
+    "a scan": CONTROL["scan"]._replace(
+        axes={"x0": {0: "batch"}, "x1": {0: "time", 1: "batch"}}, others=(X((4, 3), (7, 4, 3)),)
+    ),
+    "Python's own loop": CONTROL["Python's own"]._replace(axes={"x0": [0]}, others=(X((3,)),)),
     "images": Example(
         lambda: nn.Sequential(
             nn.Conv2d(1, 2, 3, stride=2, padding=1), nn.BatchNorm2d(2), nn.ReLU(),

@@ -13,30 +13,58 @@ def symbols_in(graph: Graph) -> set[Symbol]:
     """All symbols that types or attributes mention."""
     found: set[Symbol] = set()
     for node in graph.nodes():
-        kinds = node.type if isinstance(node.type, tuple) else (node.type,)
-        found |= symbols_of([*[t.shape for t in kinds], *node.attrs.values()])
+        found |= symbols_of([*[t.shape for t in types_of(node)], *node.attrs.values()])
     return found
+
+
+class Sizer:
+    """Puts numbers in the places of symbols, again and again: each size is worked out once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes = [(node, varying(node.attrs)) for node in graph.nodes()]
+        kinds = [t for node, _ in self.nodes for t in types_of(node)]
+        self.kinds = {t: symbols_of(t.shape) for t in kinds}
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[Graph, dict[Node, Node]]:
+        """The graph for these sizes, and what its nodes have become."""
+        types: dict[Any, Any] = {
+            t: TensorType(known(t.shape, sizes), t.dtype) if symbols else t
+            for t, symbols in self.kinds.items()
+        }
+        new: dict[Any, Any] = {None: None}
+        for node, names in self.nodes:
+            kind, attrs = node.type, node.attrs
+            own = tuple([types[t] for t in kind]) if isinstance(kind, tuple) else types[kind]
+            if names:
+                attrs = {**attrs, **{name: known(attrs[name], sizes) for name in names}}
+            inputs = tuple([new[n] for n in node.inputs])
+            new[node] = Node(node.op, inputs, attrs, own, node.source)
+        at: Any = new.__getitem__
+        graph = self.graph
+        made = Graph(
+            tuple(map(at, graph.inputs)),
+            tuple(map(at, graph.captured)),
+            tuple(map(at, graph.outputs)),
+            tuple([(at(target), at(value)) for target, value in graph.writes]),
+            {at(node): name for node, name in graph.names.items()},
+        )
+        return made, new
 
 
 def sized(graph: Graph, sizes: Mapping[str, int]) -> tuple[Graph, dict[Node, Node]]:
     """The graph with numbers in the places of symbols, and what its nodes have become."""
-    new: dict[Any, Any] = {None: None}
-    for node in graph.nodes():
-        kind = node.type
-        several = kind if isinstance(kind, tuple) else (kind,)
-        kinds = tuple([TensorType(known(t.shape, sizes), t.dtype) for t in several])
-        attrs = {name: known(value, sizes) for name, value in node.attrs.items()}
-        inputs = tuple([new[n] for n in node.inputs])
-        own = kinds if isinstance(kind, tuple) else kinds[0]
-        new[node] = Node(node.op, inputs, attrs, own, node.source)
-    made = Graph(
-        tuple([new[n] for n in graph.inputs]),
-        tuple([new[n] for n in graph.captured]),
-        tuple([new[n] for n in graph.outputs]),
-        tuple([(new[target], new[value]) for target, value in graph.writes]),
-        {new[node]: name for node, name in graph.names.items()},
-    )
-    return made, new
+    return Sizer(graph).at(sizes)
+
+
+def varying(attrs: Mapping[str, Any]) -> list[str]:
+    """The names of the attributes in which there are symbols."""
+    return [name for name, value in attrs.items() if symbols_of(value)]
+
+
+def types_of(node: Node) -> tuple[TensorType, ...]:
+    kind: Any = node.type
+    return kind if isinstance(kind, tuple) else (kind,)
 
 
 def sizes_of(graph: Graph, shapes: Sequence[Sequence[int]]) -> dict[str, int]:

@@ -29,7 +29,7 @@ from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import KernelStep
 from rushlight.runtime.verify import verify
 
-KEPT = 256  # sizes whose tables are kept
+KEPT = 128  # sizes whose tables are kept
 
 
 class Ready(NamedTuple):

@@ -185,8 +185,8 @@ class Compiled:
             made = self.made[kind] = self.made.get(kind, 0) + 1
             if made == MANY:
                 warn(
-                    f"{self.name} is compiled anew for each size of its arguments, since {why}: "
-                    "batches can be filled up to one size, loops over rows written as rl.scan."
+                    f"{self.name} is compiled anew for each size of its arguments, since {why}. "
+                    "Arguments can be filled up to one size."
                 )
 
     def count(self, made: Specialization, key: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.graph.ir import TensorType, tensor_type
 from rushlight.onnx.elements import EXTERNAL, NUMBERS
 from rushlight.onnx.loading import required
-from rushlight.onnx.writer import Body, Entry, Writer
+from rushlight.onnx.writer import Body, Entry, Writer, prune
 from rushlight.version import __version__
 
 LETTERS = re.compile(r"[A-Z]")  # symbols in the text of a size
@@ -28,7 +28,7 @@ class Messages:
     def model(self, w: Writer, name: str, pack: Callable[[Any, np.ndarray], None] | None) -> Any:
         """The whole file. ``pack`` puts elements into messages; None leaves weights out of it."""
         graph = self.graph(w.root, name)
-        used = names_in(w.root)
+        used = prune(w.root)
         for own, array in w.initializers.items():
             if own in used:
                 if pack is None and array.nbytes >= LARGE:
@@ -115,14 +115,3 @@ class Beside:
         for key, value in entries.items():
             message.external_data.add(key=key, value=str(value))
         self.file.write(elements(array))
-
-
-def names_in(body: Body) -> set[str]:
-    """The names that a body reads, of outside or its own."""
-    found = {name for name, _ in body.outputs}
-    for entry in body.nodes:
-        found.update(entry.inputs)
-        for value in entry.attrs.values():
-            if isinstance(value, Body):
-                found |= names_in(value)
-    return found

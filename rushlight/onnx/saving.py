@@ -11,8 +11,8 @@ from typing import Any
 from rushlight.errors import kind as kind_of
 from rushlight.io.atomic import replacing
 from rushlight.onnx.loading import load, required
-from rushlight.onnx.proto import Beside, Messages, inline, names_in
-from rushlight.onnx.writer import Writer
+from rushlight.onnx.proto import Beside, Messages, inline
+from rushlight.onnx.writer import Writer, prune
 
 MOST_BYTES = (1 << 31) - (1 << 20)  # of weights in one file, which may have 2 GiB
 
@@ -55,7 +55,7 @@ class ONNXProgram:
     @property
     def nbytes(self) -> int:
         """The bytes of all weights."""
-        used = names_in(self.writer.root)
+        used = prune(self.writer.root)
         return sum([a.nbytes for name, a in self.writer.initializers.items() if name in used])
 
     def save(

@@ -202,6 +202,7 @@ class Writer:
                 self.alias(name, own)
             self.root.outputs.append((own, kind))
         rename(self.root, given)
+        prune(self.root)
 
     def uses(self, node: Node) -> set[int]:
         """Which of the results of a node others use."""
@@ -301,6 +302,19 @@ def rename(body: Body, names: Mapping[str, str]) -> None:
         for value in entry.attrs.values():
             if isinstance(value, Body):
                 rename(value, names)
+
+
+def prune(body: Body) -> set[str]:
+    """Drops nodes that nobody uses; the names that a body reads."""
+    read = {name for name, _ in body.outputs}
+    kept = []
+    for entry in reversed(body.nodes):
+        if not read.isdisjoint(entry.outputs):
+            kept.append(entry)
+            read.update(entry.inputs)
+            read.update(*[prune(x) for x in entry.attrs.values() if isinstance(x, Body)])
+    body.nodes = kept[::-1]
+    return read
 
 
 def digest(array: np.ndarray) -> bytes:

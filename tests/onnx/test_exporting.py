@@ -361,3 +361,19 @@ def test_models_that_are_too_large_for_one_file(
     assert sorted(os.listdir(tmp_path)) == ["net.onnx", "net.onnx.data"]
     close(tensors(rl.onnx.load(path)(x)), tensors(model(x)))
     assert [t.name for t in onnx.load(path).graph.initializer] == ["bias", "weight_transposed"]
+
+
+def test_attention_with_masks() -> None:
+    def model(q: Any, mask: Any) -> Any:
+        return nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+    q = rl.randn(2, 2, 5, 4)
+    for mask in (rl.randn(5, 5) > 0, rl.zeros(5, 5, dtype=rl.bool), rl.randn(2, 1, 5, 5)):
+        rl.onnx.export(model, (q, mask))
+
+
+def test_what_runtimes_join() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.GELU())
+    assert kinds(rl.onnx.export(model, rl.randn(2, 4))) == [
+        *("Gemm", "Div", "Erf", "Add", "Mul", "Mul"),
+    ]

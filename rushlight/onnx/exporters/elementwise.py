@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
-from rushlight import dtypes
 from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
 from rushlight.onnx.exporters.formulas import formula
@@ -96,13 +96,31 @@ def overwritten(w: Writer, node: Node, x: str, value: str) -> str:
     return value if same else w("Expand", value, w.ints(*node.type.shape))
 
 
+@exports("mul")
+def product(w: Writer, node: Node, x: str, y: str) -> str:
+    """A product; x · Φ(x) is written as runtimes know GELU."""
+    for (a, of_a), (b, _) in itertools.permutations(zip(node.inputs, (x, y), strict=True)):
+        if b is not None and b.op.name == "normal_cdf" and b.inputs[0] is a:
+            return w("Mul", w("Mul", of_a, twice_normal_cdf(w, node, of_a)), w.like(0.5, node))
+    return formula(w, node, x, y)
+
+
+@exports("addcmul")
+def addcmul(w: Writer, node: Node, x: str, a: str, b: str) -> str:
+    """x + a · b · value, in the order in which runtimes join it with a convolution before."""
+    if node.attrs["value"] != 1:
+        return formula(w, node, x, a, b)
+    return w("Add", w("Mul", a, b), x)
+
+
 @exports("normal_cdf")
 def normal_cdf(w: Writer, node: Node, x: str) -> str:
-    """(1 + erf(x / √2)) / 2: runtimes know it, as a part of GELU."""
-    if node.type.dtype.numpy in dtypes.HALF:
-        return formula(w, node, x)
-    error = w("Erf", w("Div", x, w.like(math.sqrt(2), node)))
-    return w("Mul", w("Add", error, w.like(1, node)), w.like(0.5, node))
+    return w("Mul", twice_normal_cdf(w, node, x), w.like(0.5, node))
+
+
+def twice_normal_cdf(w: Writer, node: Node, x: str) -> str:
+    """1 + erf(x / √2)."""
+    return w("Add", w("Erf", w("Div", x, w.like(math.sqrt(2), node))), w.like(1, node))
 
 
 @exports("masked_fill")

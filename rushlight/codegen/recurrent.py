@@ -8,8 +8,9 @@ States have one block of rows more than there are steps: that of the beginning.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,7 @@ FIELDS = (
 the cell comes before the product, where its buffers begin, and what is copied at the beginning."""
 
 NAME = "recur_u8"
+SEVERAL = 2  # steps for which the kernel of a cell is made: how many there are, the table says
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,33 @@ class Recurrence:
         return [*self.works.list[-1].buffers, *ends, *cell]
 
 
+class Made(NamedTuple):
+    """The kernel of a cell, and the names of its buffers."""
+
+    kernel: Kernel
+    names: dict[Buffer, str]
+
+
+@lru_cache(64)
+def cell_of(
+    op: Any,
+    shape: Shape,
+    element: str,
+    offsets: tuple[tuple[str, int], ...],
+    unused: frozenset[str],
+) -> Made:
+    """The kernel of a step of time, which is the same for any number of steps."""
+    step = Step(shape, element, dict(offsets))
+    if op.backward:
+        step.backward(op)
+    else:
+        step.forward(op, unused)
+    return Made(
+        step.kernel(),
+        {buffer: name for name, buffer in step.buffers.items() if not buffer.local},
+    )
+
+
 def recurrence(
     op: Any,
     shape: Shape,
@@ -228,12 +257,10 @@ def recurrence(
     works = product_works(op, shape, element, registers)
     if works is None:
         return None
-    step = Step(shape, element, offsets)
-    if op.backward:
-        step.backward(op)
-    else:
-        step.forward(op, unused)
+    if not op.backward:
         works.space["product"] = shape.rows * shape.gates * shape.features
+    some = frozenset([name for name in op.results if name in unused])
+    cell = cell_of(op, replace(shape, steps=SEVERAL), element, tuple(offsets.items()), some)
     block = -(-shape.rows // max(1, min(threads, shape.rows)))
     parts = -(-shape.rows // block)
     works.list[-1] = cut(works.list[-1], shape.steps, block, parts)
@@ -255,8 +282,8 @@ def recurrence(
         "copy_count": len(copies),
     }
     return Recurrence(
-        step.kernel(),
-        {buffer: name for name, buffer in step.buffers.items() if not buffer.local},
+        cell.kernel,
+        cell.names,
         works,
         table(FIELDS, numbers, {"copies": copies}),
         parts,

@@ -55,7 +55,7 @@ class Parts:
         It is called for parts whose bounds are multiples of ``grain``.
         """
         machine = self.machine
-        text = function("NAME", kernel, machine.vector_bytes, machine.has_f16c, grain)
+        text = text_of(kernel, machine.vector_bytes, machine.has_f16c, grain)
         name = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         if name not in self.kernels:
             self.kernels[name] = text.replace("@NAME(", f"@{name}(")
@@ -76,6 +76,11 @@ class Parts:
                     [work.name for work in reversed(found.list)]
                 )  # the longest first
         return self.planned[key]
+
+
+@functools.lru_cache(64)  # of loops over time, which programs of many sizes share
+def text_of(kernel: Kernel, vector_bytes: int, has_f16c: bool, grain: int) -> str:
+    return function("NAME", kernel, vector_bytes, has_f16c, grain)
 
 
 def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:

@@ -94,3 +94,21 @@ def test_what_only_gradients_read_is_not_kept(
         inference = compiled.explain(x)
     training = rl.compile(step, fullgraph=True).explain(*operands)
     assert inference.totals.arena < training.totals.arena
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("two_ways", [False, True], ids=["forward", "both ways"])
+def test_one_program_serves_all_lengths(name: str, two_ways: bool) -> None:
+    rl.manual_seed(0)
+    layer = getattr(rl.nn, name)(3, 4, bidirectional=two_ways)
+
+    def function(x):
+        y = layer(x)[0]
+        return [y.detach(), *rl.autograd.grad(y.square().sum(), [*layer.parameters()])]
+
+    compiled = rl.compile(function, fullgraph=True)
+    for length in (5, 7, 1, 12, 2):
+        x = rl.randn(length, 2, 3)
+        for a, b in zip(compiled(x), function(x), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-5, atol=2e-5)
+    assert not compiled.any_size.refused

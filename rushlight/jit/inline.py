@@ -11,10 +11,10 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.graph import ir
 from rushlight.graph.ir import Node
+from rushlight.graph.sizes import sized
 from rushlight.graph.templates import hollow
 from rushlight.jit.numbers import Values, evaluated
 from rushlight.jit.structure import filled
-from rushlight.runtime.general import sized
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 

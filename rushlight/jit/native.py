@@ -11,10 +11,11 @@ import numpy as np
 from rushlight.graph import ir
 from rushlight.graph.extents import Sizes
 from rushlight.graph.ir import Graph
+from rushlight.graph.sizes import sized
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.executable import Executable
-from rushlight.runtime.general import General, sized
+from rushlight.runtime.general import General
 from rushlight.settings import get_num_threads
 from rushlight.tensor import Tensor, wrap
 

@@ -19,13 +19,13 @@ from rushlight.graph import ir
 from rushlight.graph.extents import Condition, Sizes
 from rushlight.graph.ir import Graph
 from rushlight.graph.parse import parse_size
+from rushlight.graph.sizes import sized
 from rushlight.graph.verify import verify
 from rushlight.jit.native import Made, restricted
 from rushlight.jit.numbers import Formula, Values, evaluated, with_sizes
 from rushlight.jit.state import State
 from rushlight.jit.structure import Shape, collect, filled
 from rushlight.runtime.differentiable import Call, Differentiable
-from rushlight.runtime.general import sized
 from rushlight.runtime.overlap import Memory
 from rushlight.tensor import Tensor, wrap
 

@@ -76,14 +76,11 @@ def specialize(
     try:
         return make()
     except Undecided as error:
-        other = scripted(function)
-        if other is None and not error.optional:
-            raise
-        optional = error.optional
+        other, optional = scripted(function, error), error.optional
     if other is not None:
         try:
             return make(other)
-        except TraceError:
+        except Exception:
             if not optional:
                 raise
     return make(function)

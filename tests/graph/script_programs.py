@@ -632,6 +632,45 @@ def written_by_a_method(x, w):
     return y
 
 
+@row
+def aliases_written(x, w):
+    y = x * 2
+    z, u = y, y + 1
+    if x[0] > 0:
+        y += 1
+        u = z * 3
+    return y, z, u
+
+
+@row
+def an_error_on_a_way_not_taken(x, w):
+    y = x
+    while y.abs().max() < 1:
+        y = y * 2
+    if y.sum() > 1000:
+        raise ValueError("too large")
+    elif y.sum() > 500:
+        assert False  # noqa: B011, PT015
+    return y
+
+
+@row
+def weights_in_a_list(x, w):
+    parts = [w, w.t(), w @ w]
+    for i in range(len(parts)):
+        x = x @ parts[i]
+        if x.norm() > 2:
+            break
+    return x
+
+
+@row
+def any_and_all(x, w):
+    if any(t > 1 for t in x) and not all([t > 0 for t in x]):
+        return x * 2
+    return x / 2
+
+
 # Functions, methods, closures.
 
 

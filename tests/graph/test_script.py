@@ -240,6 +240,21 @@ class Refused:
         return {0: x, 1: -x}[int(x.sum() > 0)]  # here
 
     @staticmethod
+    def views(x):
+        y = x * 1
+        first = y[:1]
+        if x.sum() > 0:  # here
+            y += 1
+            x = x * first
+        return x
+
+    @staticmethod
+    def errors_in_a_branch(x):
+        if x.sum() < 0:  # here
+            x = x @ rl.ones(7)
+        return x
+
+    @staticmethod
     def exceptions(x):
         if x.sum() > 100:
             raise rl.OutOfMemoryError("not one of Python's")  # here
@@ -256,6 +271,8 @@ SAID = {
     "lists": "changes a list",
     "filters": "are needed in Python",
     "keys": "a size, a text or a key cannot depend on it",
+    "views": "'y' and 'first' share memory",
+    "errors_in_a_branch": "RuntimeError in the if",
     "exceptions": "OutOfMemoryError is raised",
 }
 
@@ -291,7 +308,7 @@ def test_recursion_that_depends_on_tensors() -> None:
 def test_a_function_without_source() -> None:
     space: dict[str, Any] = {}
     exec("def function(x):\n    return x if x.sum() > 0 else -x", space)
-    with pytest.raises(TraceError, match="are needed in Python at <string>:2"):
+    with pytest.raises(TraceError, match=r"at <string>:2.*source of function is not known"):
         rl.compile(space["function"], fullgraph=True)(rl.ones(3))
 
 

@@ -33,7 +33,7 @@ from rushlight.graph.reads import Whose, whose_file
 from rushlight.graph.scalars import DTYPES, Scalar, number_of, tensor_of_number
 from rushlight.graph.script import flow, rows, says
 from rushlight.graph.script.syntax import HELPERS, Unconvertible, converted
-from rushlight.symbol import TraceError
+from rushlight.symbol import TraceError, Undecided
 from rushlight.tensor import Tensor
 
 OURS = (
@@ -57,8 +57,8 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
 
     >>> def sign(x):
     ...     return x if x.sum() > 0 else -x
-    >>> rl.graph(convert(sign), rl.ones(2)).outputs[0].type
-    f32[2]
+    >>> rl.graph(convert(sign), rl.ones(2)).outputs[0].type.shape
+    (2,)
     """
     match function:
         case FunctionType():
@@ -78,11 +78,21 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
             return function
 
 
-def scripted(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """``function`` converted, for a trace from its beginning on; None if it cannot be."""
+def scripted(
+    function: Callable[..., Any], error: Undecided | None = None
+) -> Callable[..., Any] | None:
+    """``function`` converted, for a trace from its beginning on, after one that failed so.
+
+    If it cannot be converted, None where that trace was an attempt, else the error.
+    """
     made = convert(function)
     if made is function:
-        return None
+        if error is None or error.optional:
+            return None
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise TraceError(
+            f"{error} (The source of {name} is not known: tensors cannot decide there.)"
+        )
 
     def call(*args: Any, **kwargs: Any) -> Any:
         flow.journal.lost.clear()
@@ -141,12 +151,12 @@ def code_of(code: CodeType, qualname: str) -> CodeType | None:
     if syntax is None:  # or it is converted already
         return None
     owner = qualname.rpartition(".")[0].rpartition(".")[2]
+    flags = code.co_flags & __future__.annotations.compiler_flag
     try:
         module = converted(syntax, code.co_freevars, owner if owner[-1:] != ">" else None)
-    except Unconvertible:
+        made = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    except (Unconvertible, SyntaxError):
         return None
-    flags = code.co_flags & __future__.annotations.compiler_flag
-    made = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
     space: dict[str, Any] = {}
     exec(made, space)
     function = space["make"](*[None] * (1 + len(code.co_freevars)))

@@ -24,7 +24,7 @@ from rushlight.graph.script.forms import Form, common, form_of
 from rushlight.graph.script.jumps import VALUE
 from rushlight.graph.script.rows import Rows, rows_of, steps
 from rushlight.graph.watches import MISSING
-from rushlight.symbol import TraceError
+from rushlight.symbol import TraceError, root
 from rushlight.tensor import Tensor
 
 Names = tuple[str, ...]
@@ -92,6 +92,23 @@ class Flow:
         self.containers = [x for x in values.values() if type(x) in GROWING]
         self.forms: dict[str, Form] = {}
         self.rebound: set[str] = set()  # of those held
+        self.aliases = self.find_aliases(values)
+
+    def find_aliases(self, values: Values) -> dict[str, str]:
+        """Other variables of tensors that are changed in place; an error for views of them."""
+        found, trace = {}, local.state.trace
+        for name in self.held:
+            t = values[name]
+            for other, x in values.items():
+                if isinstance(x, Tensor) and other not in self.held:
+                    if x is t:
+                        found[other] = name
+                    elif root(trace.symbol(x)) is root(trace.symbol(t)):
+                        raise TraceError(
+                            f"{name!r} and {other!r} share memory, and one is written to in the "
+                            f"{self.place}, which depends on tensors: clone() one of them"
+                        )
+        return found
 
     def add(self, name: str, value: Any) -> CellType:
         """One more variable."""
@@ -118,8 +135,9 @@ class Flow:
 
         What is changed in place is a copy, whose elements go to the tensor itself in the end.
         """
-        outer = {name: self.get(name) for name in self.before}
         twins = {name: values[name].clone() for name in self.held}
+        twins |= {name: twins[of] for name, of in self.aliases.items()}
+        outer = {name: self.get(name) for name in (*self.before, *self.aliases)}
         contents = [list(x.items() if type(x) is dict else x) for x in self.containers]
         try:
             self.put({**self.before, **values, **twins})
@@ -129,6 +147,13 @@ class Flow:
             return found
         except Failed:
             return None
+        except (TraceError, Again, NameError):
+            raise
+        except Exception as error:
+            raise TraceError(
+                f"{type(error).__name__} in the {self.place}, of which tensors decide whether it "
+                f"runs: {error}"
+            ) from error
         finally:
             self.put(outer)
             self.check_containers(contents)

@@ -11,7 +11,7 @@ from rushlight.codegen.kernel import Accumulation
 from rushlight.codegen.math import EXPANSIONS
 from rushlight.codegen.pull import Buffer, identity
 from rushlight.codegen.traverse import walk
-from rushlight.codegen.values import FLOATS, INDEX, Builder, Loop, Value
+from rushlight.codegen.values import BOOL, FLOATS, INDEX, Builder, Loop, Value
 
 LONGEST = 72  # characters of an expression that is written where it is used
 Placed = tuple[str, int]
@@ -119,7 +119,9 @@ class Writer:
         depth = max([self.floor, *[d for _, d in placed]])
         text = self.compute(v, [x for x, _ in placed])
         here = depth == len(self.blocks) - 1 or v.kind == INDEX
-        if self.uses.get(v, 0) <= 1 and here and len(text) < LONGEST and v.op != "checked":
+        # Compilers warn of comparisons with what they see to be a truth value.
+        named = v.op == "checked" or (v.op == "cast" and v.args[0].kind == BOOL)
+        if self.uses.get(v, 0) <= 1 and here and len(text) < LONGEST and not named:
             return text, depth
         return self.let(v, text, depth), depth
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +96,23 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Sequence[int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("weights", ["binary", "array"])
-def test_networks(name: str, weights: str, tmp_path: Path) -> None:
-    if weights == "array" and name not in ("mlp", "resnet_in_training"):
-        pytest.skip("one way of keeping weights is enough")
+QUICK = ("mlp", "resnet_in_training", "adam", "language")
+
+
+def some(names: Iterable[str]) -> list[Any]:
+    """Names as parameters, of which a few are tested each time."""
+    return [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in names]
+
+
+@pytest.mark.parametrize("name", some(NETWORKS))
+def test_networks(name: str, tmp_path: Path) -> None:
     make, shape = NETWORKS[name]
     rl.manual_seed(0)
+    weights = "array" if name in ("mlp", "gru") else "binary"
     check(make(), rl.randn(*shape), folder=tmp_path, name=name, weights=weights)
 
 
+@pytest.mark.slow
 def test_a_language_model_checks_its_words(tmp_path: Path) -> None:
     rl.manual_seed(0)
     built = check(Language(), rl.randint(0, 20, (2, 8)), folder=tmp_path, name="language")
@@ -169,7 +176,7 @@ def trainings() -> dict[str, Callable[[], Any]]:
     }
 
 
-@pytest.mark.parametrize("name", list(trainings()))
+@pytest.mark.parametrize("name", some(trainings()))
 def test_twenty_steps_of_training(name: str, tmp_path: Path) -> None:
     rl.manual_seed(1)
     step, batch = trainings()[name]()

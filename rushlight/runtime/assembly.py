@@ -31,6 +31,7 @@ from rushlight.runtime.control import Inlined, still_inside
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 from rushlight.runtime.parts import Parts
+from rushlight.runtime.places import overwritten, reshaped
 from rushlight.runtime.preparation import Memory, Preparation
 from rushlight.runtime.program import CallStep, CopyStep, KernelStep, Operand, Program, Slot
 from rushlight.runtime.workshop import Workshop
@@ -93,6 +94,8 @@ class Assembly:
         self.packed: dict[Memory, Memory] = {}  # what of it another one has filled already
         early = [n for step in plan.steps[: plan.early] for n in step.nodes]
         self.preparation = Preparation({*still_leaves(graph, still), *early})
+        border = {*graph.outputs, *[value for _, value in graph.writes]}
+        self.reshaped = reshaped(plan, border)  # steps for which products are made in their place
         self.leaves()
         self.contractions()
         self.lives()
@@ -101,7 +104,7 @@ class Assembly:
         chained = {number for links in self.links.values() for number in links}
         self.early()
         for number, step in [*enumerate(plan.steps)][plan.early :]:
-            if number in chained:
+            if number in chained or number in self.reshaped:
                 continue
             if isinstance(step, Group):
                 self.kernels(step, number)
@@ -175,6 +178,8 @@ class Assembly:
             for node in self.made(step):
                 self.first[node] = begin
                 self.last[node] = max(end, self.last.get(node, 0))
+        for node, result in self.reshaped.values():
+            self.first[result] = self.first.pop(node)
 
     def read(self, number: int) -> Sequence[Node]:
         """The values that a step reads itself, and not what was prepared of them."""
@@ -212,7 +217,9 @@ class Assembly:
 
     def arena(self) -> None:
         """Places for all other values, those that are not alive together over each other."""
-        over = self.overwritten()
+        needed = {*self.slot_of, *[node for node, _ in self.copies]}
+        over = overwritten(self.plan, self.links, self.parts, needed)
+        over |= dict(self.reshaped.values())
         nodes = [node for node in self.first if node not in self.slot_of and node not in over]
         for node in [n for n in nodes if self.first[n] < self.plan.early <= self.last[n]]:
             self.slot_of[node] = self.keep(node.type)
@@ -255,26 +262,6 @@ class Assembly:
             self.space[key] = self.space[first]
         for node, result in over.items():
             self.slot_of[node] = self.slot_of[result]
-
-    def overwritten(self) -> dict[Node, Node]:
-        """Products that only a kernel of their chain reads, and what it makes in their place."""
-        found: dict[Node, Node] = {}
-        needed = {*self.slot_of, *[node for node, _ in self.copies]}
-        readers: dict[Node, list[int]] = {}
-        for number, step in enumerate(self.plan.steps):
-            for node in step.inputs:
-                readers.setdefault(node, []).append(number)
-        for number, links in self.links.items():
-            (node,) = self.plan.steps[number].nodes
-            users = readers.get(node, [])
-            if node in needed or len(users) != 1 or users[0] not in links:
-                continue
-            ((kernel,), meant) = self.parts.loops(users[0])
-            for buffer in [b for b in kernel.inputs if b.node and meant[b.node] is node]:
-                for result in [meant[b.node] for b in chains.replaced(kernel, buffer) if b.node]:
-                    if result not in self.plan.stores and result.type.nbytes == node.type.nbytes:
-                        found.setdefault(node, result)
-        return found
 
     def packed_before(self) -> dict[Memory, Memory]:
         """The operands that a product finds packed, for one of the steps right before it."""
@@ -330,6 +317,9 @@ class Assembly:
                     self.works[number] = works
                     self.chain(number, step.node, places, still)
                     self.preparation.take(number, operands, self.works[number])
+
+        made = {self.plan.steps[number].nodes[0] for number in self.works}
+        self.reshaped = {n: pair for n, pair in self.reshaped.items() if pair[0] in made}
 
     def keep(self, kind: TensorType) -> int:
         """The slot of memory that is kept from call to call."""
@@ -434,6 +424,8 @@ class Assembly:
         """Which of the next steps may be done for each block of rows of a product."""
         groups = self.following(number)
         if not groups or node not in self.plan.steps[groups[0]].inputs:
+            return
+        if groups[0] in self.reshaped:
             return
         works = self.parts.works(node, places, still, whole_rows=True)
         rows = chains.rows_of(works.list[-1]) if works is not None else None

@@ -61,7 +61,7 @@ class Step:
             options = {**options, "training": training}
         try:
             given = [values[name] if name else None for name in self.inputs]
-            results = self.importer.function(*self.importer.prepare(given, self.names), **options)
+            results = self.importer(given, self.names, options)
         except (TraceError, NodeError):
             raise
         except Exception as error:

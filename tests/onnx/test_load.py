@@ -179,6 +179,27 @@ def test_branches() -> None:
     assert_close(net.w.grad, x)
 
 
+def test_branches_that_fit_other_inputs() -> None:
+    text = """
+    g (float[N] x, int64 rate) => (float[M] y) {
+        limit = Constant<value = int64 {8}>()
+        high = Greater(rate, limit)
+        y = If(high) <
+            then_branch = yes () => (float[4] a) { a = Add(x, four) },
+            else_branch = no () => (float[2] b) { b = Add(x, two) }
+        >
+    }
+    """
+    net = rl.onnx.load(model(text, four=np.zeros(4, np.float32), two=np.ones(2, np.float32)))
+    compiled = rl.compile(net)
+    x = rl.ones(4)
+    assert_close(net(x, rl.tensor(16)).detach(), x)
+    assert_close(compiled(x, 16).detach(), x)  # a number decides while the function is traced
+    assert_close(compiled(x[:2], 8).detach(), x[:2] + 1)
+    with pytest.warns(UserWarning, match="runs in dynamic mode"):
+        assert_close(compiled(x, rl.tensor(16)).detach(), x)
+
+
 COUNTED = """
 g (int64 n, float[2] x) => (float[2] last, float[K, 2] all) {
     yes = Constant<value = bool {1}>()
@@ -293,6 +314,8 @@ def test_inputs_are_checked() -> None:
         net()
     with pytest.raises(TypeError, match="takes 1 inputs"):
         net(1, 2)
+    with pytest.raises(TypeError, match="input 'x' must be a Tensor, not list"):
+        net([[1.0, 2.0, 3.0, 4.0]])
     with pytest.raises(TypeError, match="'z' is unknown"):
         net(rl.zeros(2, 4), z=1)
 

@@ -61,9 +61,17 @@ class Case:
                 found = found if isinstance(found, tuple) else (found,)
                 for a, b in zip(found, expected, strict=False):
                     self.compare(a, b)
+                self.compare_known(net, given, expected)
         except (rl.onnx.OnnxError, AssertionError) as error:
             return f"{type(error).__name__}: {error}"[:200]
         return ""
+
+    def compare_known(self, net: Any, given: list[Any], expected: list[Any]) -> None:
+        """What is known while a function is traced is computed alike, on arrays."""
+        arrays = all([isinstance(value, np.ndarray) for value in given])
+        if arrays and len(net._body.steps) == 1 and net._body.steps[0].importer.host:
+            for a, b in zip(net._body.run({}, False, *given), expected, strict=False):
+                self.compare(a, b)
 
     def compare(self, found: Any, expected: Any) -> None:
         if isinstance(expected, list):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import control, dtypes
 from rushlight.autograd.modes import local
-from rushlight.onnx.errors import OnnxError
+from rushlight.onnx.errors import NodeError, OnnxError
 from rushlight.onnx.importers.registry import integer, known, op, tensor_of
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
@@ -22,13 +22,17 @@ def decides_later(value: Any) -> bool:
 
 @op("If", raw=True)
 def branch(cond: Any, *, then_branch: Any, else_branch: Any) -> Any:
-    if not decides_later(cond):
-        return then_branch() if bool(known(cond)) else else_branch()
+    """A graph holds both branches, unless one of them makes no sense for these inputs."""
 
     def tensors(body: Any) -> Any:
         return lambda: tuple([tensor_of(v) for v in body()])
 
-    return control.cond(cond, tensors(then_branch), tensors(else_branch))
+    if decides_later(cond):
+        try:
+            return control.cond(cond, tensors(then_branch), tensors(else_branch))
+        except NodeError:
+            pass
+    return then_branch() if bool(known(cond)) else else_branch()
 
 
 @op("Loop", raw=True)

@@ -99,7 +99,7 @@ def coordinates(
         case "half_pixel":
             return (i + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if wanted > 1 else i * 0 - 0.5 + 0.5
+            return (i + 0.5) / scale - 0.5 if wanted > 1 else i * 0
         case "half_pixel_symmetric":
             adjustment = wanted / (length * scale)
             return length / 2 * (1 - adjustment) + (i + 0.5) / scale - 0.5

@@ -65,8 +65,7 @@ def reshape(x: Any, shape: Any, *, allowzero: int = 0, consumed_inputs: Any = ()
 
 @op("Flatten", host=True)
 def flatten(x: Any, *, axis: int = 1) -> Any:
-    first = math.prod(x.shape[: axis if axis >= 0 else x.ndim + axis])
-    return x.reshape([first, math.prod(x.shape) // first if first else math.prod(x.shape[axis:])])
+    return x.reshape([math.prod(x.shape[:axis]), math.prod(x.shape[axis:])])
 
 
 @op("Squeeze", known=["axes"], host=True)

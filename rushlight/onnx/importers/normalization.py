@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.nn import functional as F
+from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.importers.conversion import element_named
 from rushlight.onnx.importers.registry import op
 from rushlight.ops import ops
@@ -34,6 +35,8 @@ def batch_normalization(
 
     ``training_mode`` (since version 14) asks for the new statistics as further outputs.
     """
+    if not spatial:
+        raise OnnxError("statistics for each place (spatial = 0) are not supported")
     if training_mode:
         axes = [0, *range(2, x.ndim)]
         now, spread = x.mean(axes), x.var(axes, correction=0)

@@ -42,7 +42,10 @@ def total(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
 
 
 def mean(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:
-    return ops.mean(x, axes, keepdim=keepdim)
+    if x.is_floating_point():
+        return ops.mean(x, axes, keepdim=keepdim)
+    count = math.prod([x.shape[axis] for axis in axes])
+    return ops.div(total(x, axes, keepdim), count, rounding_mode="trunc")
 
 
 def log_sum_exp(x: Tensor, axes: list[int], keepdim: bool) -> Tensor:

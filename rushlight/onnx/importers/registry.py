@@ -57,16 +57,18 @@ class Importer:
             raise OnnxError(f"it has {count} inputs where {len(found)} are supported")
         return [p.name for p in found[:count]]
 
-    def prepare(self, values: list[Any], names: Sequence[str]) -> list[Any]:
-        """The inputs of a node, for parameters of these ``names``, as the function wants them."""
-        if self.raw or (self.host and all([v is None or is_host(v) for v in values])):
-            return values
-        if not self.known:
-            return [tensor_of(v) for v in values]
-        return [
+    def __call__(self, values: Sequence[Any], names: Sequence[str], options: Any) -> Any:
+        """The results of a node with these inputs, for parameters of these ``names``."""
+        if self.raw:
+            return self.function(*values, **options)
+        if self.host and all([v is None or is_host(v) for v in values]):
+            with np.errstate(all="ignore"):  # as tensors have it
+                return self.function(*values, **options)
+        given = [
             known(v) if name in self.known else tensor_of(v)
             for v, name in zip(values, names, strict=True)
         ]
+        return self.function(*given, **options)
 
 
 REGISTRY: dict[tuple[str, str], list[Importer]] = {}

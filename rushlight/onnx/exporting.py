@@ -107,6 +107,8 @@ def export(
         axes = axes_by_name(dynamic_axes or {}, tensors, (*inputs, *(output_names or ())))
     with in_mode(model, training):
         traced = trace(model, args, given, whole_ops(opset), axes)
+        if not traced.outputs:
+            raise OnnxExporterError("the model returns no tensor, so a file of it has no result")
         outputs = chosen_names("output_names", output_names, traced.outputs)
         check_writes(traced, training)
         writer = written(traced, inputs, outputs, opset, do_constant_folding)

@@ -67,6 +67,10 @@ def backwards(x: rl.Tensor) -> Any:
     return rl.scan(lambda h, x: (h * 0.5 + x, h - x), rl.zeros(3), x, reverse=True)
 
 
+def windows(x: rl.Tensor) -> Any:
+    return nn.functional.unfold(x, 2, padding=1), x.unfold(2, 2, 1), x.roll((1, -2), (0, 3))
+
+
 CONTROL: dict[str, Example] = {
     "cond": Example(
         of(lambda x: rl.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))),
@@ -140,6 +144,10 @@ SIZES: dict[str, Example] = {
     "order": Example(
         of(lambda x: x.sort(-1)[0] + x.softmax(-1).var(-1, keepdim=True)),
         X((4, 6)), {"x0": [0, 1]}, (X((7, 9)),),
+    ),
+    "windows": Example(
+        of(windows),
+        X((2, 3, 4, 5)), {"x0": [0]}, (X((5, 3, 4, 5)),),
     ),
     "pools": Example(
         lambda: nn.Sequential(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def subscript(w: Writer, node: Node, x: str) -> str:
     return w("Unsqueeze", x, w.ints(*added)) if added else x
 
 
-@exports("diagonal", "unfold", "as_strided", "sliding", "roll", "im2col")
+@exports("diagonal", "as_strided", "sliding")
 def moved(w: Writer, node: Node, x: str) -> str:
     """Ops that take elements from elsewhere: run on their numbers, they say where from."""
     source = operand(node)
@@ -118,6 +119,44 @@ def moved(w: Writer, node: Node, x: str) -> str:
         row = w("Concat", w.constant([0], source.type.dtype), row, axis=0)
         return w("Gather", row, w.constant(places), axis=0)
     return w("Gather", row, w.constant(places - 1), axis=0)
+
+
+@exports("unfold")
+def unfold(w: Writer, node: Node, x: str) -> str:
+    """Windows of a dimension, whose elements become the last one."""
+    dim, size, step = (node.attrs[k] for k in ("dimension", "size", "step"))
+    if not operand(node).type.shape:
+        return w.reshape(x, *node.type.shape)
+    count, rank = node.type.shape[dim], len(node.type.shape)
+    w.need_numbers((count,))
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    found = w("Gather", x, w.constant(places), axis=dim)
+    order = [*range(dim + 1), *range(dim + 2, rank), dim + 1]
+    return found if dim + 2 == rank else w("Transpose", found, perm=order)
+
+
+@exports("roll")
+def roll(w: Writer, node: Node, x: str) -> str:
+    shape, dims = node.type.shape, node.attrs["dims"]
+    if not shape:
+        return x
+    if not dims:
+        return w.reshape(
+            rolled(w, w.reshape(x, -1), node.attrs["shifts"][0], 0, prod(shape)), *shape
+        )
+    for shift, dim in zip(node.attrs["shifts"], dims, strict=True):
+        x = rolled(w, x, shift, dim, shape[dim])
+    return x
+
+
+def rolled(w: Writer, x: str, shift: int, dim: int, size: Any) -> str:
+    """The last elements before the first ones; of a size that changes, fewer than all."""
+    shift = shift % size if isinstance(size, int) and size else shift
+    if not shift:
+        return x
+    axis, cut = w.ints(dim), w.ints(-shift)
+    last, first = w("Slice", x, cut, w.ints(FAR), axis), w("Slice", x, w.ints(0), cut, axis)
+    return w("Concat", last, first, axis=dim)
 
 
 @exports("flip")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
@@ -64,6 +67,17 @@ def convolve_transposed(w: Writer, node: Node, y: str, weight: str, bias: str | 
             ends[d], extra[d] = ends[d] - n, 0
     attrs = options(geometry, kernel, ends)
     return w("ConvTranspose", *given, output_padding=extra, **attrs)
+
+
+@exports("im2col")
+def im2col(w: Writer, node: Node, x: str) -> str:
+    """The windows of each channel: where their elements are from, numbers in an image tell."""
+    (n, c, *sizes), attrs = operand(node).type.shape, node.attrs
+    w.need_numbers(sizes)
+    numbers = np.arange(1, prod(sizes) + 1).reshape(1, 1, *sizes)  # 0 is beyond the borders
+    places = node.op.compute([numbers], attrs)[0]
+    row = w("Pad", w.reshape(x, n, c, prod(sizes)), w.ints(0, 0, 1, 0, 0, 0), w.like(0, node))
+    return w.reshape(w("Gather", row, w.constant(places), axis=2), *node.type.shape)
 
 
 @exports("col2im", since=18)

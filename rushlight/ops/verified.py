@@ -5,9 +5,18 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+import numpy as np
+
 from rushlight.ops.base import Op, registry
 from rushlight.ops.elements import Refusal, only
 from rushlight.tensor import Tensor
+
+ERRORS = {
+    name: cls
+    for name, cls in vars(builtins).items()
+    if isinstance(cls, type) and issubclass(cls, Exception)
+}
+"""What a graph may raise, which may come from a file: errors, and nothing else of Python's."""
 
 
 class Verified(Op):
@@ -20,13 +29,18 @@ class Verified(Op):
 
     def eager(self, x, holds, *, error, message):
         if not holds.all():
-            raise getattr(builtins, error)(message)
+            raise ERRORS[error](message)
         return x
 
+    def infer(self, arrays, attrs):
+        x, holds = arrays
+        refusal = ERRORS[attrs["error"]](attrs["message"])
+        if x.shape != holds.shape or holds.dtype != bool:
+            raise TypeError(f"{refusal!r} would be raised for {holds.shape}, not {x.shape}")
+        return np.empty_like(x)
+
     def at(self, b, i, x, holds, *, error, message):
-        place = b.checked(
-            b.where(holds[i], b.position(0), 1), 1, Refusal(getattr(builtins, error), message)
-        )
+        place = b.checked(b.where(holds[i], b.position(0), 1), 1, Refusal(ERRORS[error], message))
         return only(b, x[i], place)
 
     def vjp_x(self, g, _y, _x, _holds, *, error, message):

@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.graph.script import convert
 from rushlight.symbol import TraceError
 from tests.graph.script_programs import POINTS, TABLE, speaking
 from tests.graph.script_random import written
@@ -80,6 +81,21 @@ def test_functions_written_at_random(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 220))
 def test_many_functions_written_at_random(seed: int) -> None:
     check_random(seed, depth=2 + seed % 2)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_converted_functions_are_the_same_in_dynamic_mode(name: str) -> None:
+    for point in POINTS:
+        assert_same(gradients(convert(TABLE[name]), point), gradients(TABLE[name], point))
+
+
+def test_converted_functions_written_at_random_are_the_same() -> None:
+    for seed in range(60):
+        function, text = written(seed, depth=3)
+        for point in POINTS:
+            x, w = [t.detach() for t in arguments(point)]
+            found, expected = convert(function)(x, w), function(x, w)
+            assert str(found) == str(expected), text
 
 
 def check_random(seed: int, depth: int) -> None:

@@ -62,8 +62,10 @@ def steps(numbers: range) -> Rows:
 
 def counted(*bounds: Any) -> Any:
     """``range``, also of numbers that the graph knows."""
+    if local.state.trace is None or not 0 < len(bounds) < 4:
+        return range(*bounds)
     numbers: list[Any] = [number_of(x, int) if isinstance(x, Tensor) else x for x in bounds]
-    if not any([isinstance(x, Scalar) for x in numbers]) or len(numbers) > 3:
+    if not any([isinstance(x, Scalar) for x in numbers]):
         return range(*bounds)
     start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
     if isinstance(step, Scalar) or not step:

@@ -42,8 +42,6 @@ class Call:
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         trace = local.state.trace
         trace.whole = self.whole
-        if trace.extents is not None:
-            trace.extents.nested = True
         found = named_tensors(self.model(*args, **kwargs), "output")
         self.outputs = [name for name, _ in found]
         return [t.clone() for _, t in found]  # none is an argument, or a view of another one
@@ -107,8 +105,10 @@ def named_tensors(value: Any, name: str, inner: bool = False) -> list[tuple[str,
     """The tensors in an argument or result, by names: keys of dicts, numbers of others.
 
     >>> x = rl.ones(1)
-    >>> [name for name, _ in named_tensors((x, {"loss": x, "rest": [x, x]}), "output")]
-    ['output_0', 'loss', 'rest_0', 'rest_1']
+    >>> [name for name, _ in named_tensors({"loss": x, "rest": [x, x]}, "output")]
+    ['loss', 'rest_0', 'rest_1']
+    >>> [name for name, _ in named_tensors((x, {"loss": x}), "output")]
+    ['output_0', 'output_1_loss']
     """
     if isinstance(value, Tensor):
         return [(name, value)]

@@ -292,7 +292,7 @@ def test_errors_of_sizes() -> None:
         rl.onnx.export(
             lambda x: sum([x[i] for i in range(x.shape[0])]), x, dynamic_axes={"x": {0: "rows"}}
         )
-    with pytest.raises(OnnxExporterError, match="cannot change|must be numbers"):
+    with pytest.raises(OnnxExporterError, match=r"largest_apart .*must be numbers"):
         rl.onnx.export(
             lambda x: nn.functional.adaptive_max_pool2d(x[None], 3), x, dynamic_axes={"x": [0]}
         )

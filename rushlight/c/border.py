@@ -151,7 +151,8 @@ def input_names(function: Callable[..., Any], traced: Traced) -> tuple[str, ...]
     found: list[str] = []
     for i, t in enumerate(traced.arguments.tensors):
         name = identifier(names.get(id(t), f"input{i}"))
-        found.append(name if name not in found else f"{name}_{i}")
+        taken = [other.upper() for other in found]  # macros are named after them
+        found.append(name if name.upper() not in taken else f"{name}_{i}")
     return tuple(found)
 
 

@@ -70,11 +70,11 @@ class File:
             self.arrays[name] = array(name, node.attrs["value"], node.type.kind)
         return self.constants[node]
 
-    def reserve(self, size: int) -> str:
-        """Memory that belongs to one statement alone."""
+    def reserve(self, size: int) -> int:
+        """Where memory begins that is used for nothing else."""
         offset = self.end
         self.end += -(-max(1, size) // ALIGNMENT) * ALIGNMENT
-        return f"AT({offset})"
+        return offset
 
     def variable(self) -> str:
         self.variables += 1
@@ -96,6 +96,11 @@ class File:
             f"export_c: {node.op.full_name}{place} cannot be written as C: {why}. Compute it "
             "outside of the exported function, and pass it in."
         )
+
+
+def at(offset: int) -> str:
+    """An address in the memory of a program."""
+    return f"AT({offset})"
 
 
 def array(name: str, value: Any, kind: str) -> str:

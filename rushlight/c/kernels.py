@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rushlight.c.scalars import COMPUTED, literal, stored
+from rushlight.c.scalars import COMPUTED, literal, loaded, stored
 from rushlight.c.snippets import STORED, Snippets, bare
 from rushlight.c.writer import Writer
 from rushlight.codegen.kernel import Kernel, Stage, Store, values_of
@@ -46,7 +46,6 @@ class KernelWriter(Writer):
         for letter, buffers in (("x", kernel.inputs), ("y", kernel.outputs)):
             for number, buffer in enumerate(buffers):
                 self.buffers[buffer] = f"{letter}{number}"
-        self.names = {}
         for v in values_of(kernel.stages):
             if v.op == "load" and v.data.local and v.data not in self.buffers:
                 self.buffers[v.data] = f"row{len(self.buffers)}"
@@ -139,12 +138,8 @@ class KernelWriter(Writer):
         index, value = self.text(store.index), self.get(store.value)[0]
         place = f"{self.buffers[buffer]}[{index}]"
         if store.how != "set":
-            old = self.compute_load(buffer, index)
+            old = loaded(place, buffer.kind, self.snippets)
             value = self.combined(store.how, buffer.kind, old, value)
         if not buffer.local:
             value = stored(value, buffer.kind, self.snippets)
         self.write(f"{place} = {bare(value)};")
-
-    def compute_load(self, buffer: Buffer, index: str) -> str:
-        place = self.b.load(buffer, buffer.kind, (self.b.constant(0, INDEX),))
-        return self.compute(place, [index])

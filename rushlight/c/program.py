@@ -13,16 +13,17 @@ import numpy as np
 
 from rushlight.c.border import identifier
 from rushlight.c.comments import harmless
-from rushlight.c.file import FIRST, File, array
+from rushlight.c.file import FIRST, File, array, at
 from rushlight.c.sections import Section
 from rushlight.c.snippets import STORED
 from rushlight.c.templates import EXAMPLE, HEADER, SOURCE
 from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.passes.clusters import types
 from rushlight.passes.order import Plan
-from rushlight.runtime.arena import ALIGNMENT
 
 MAGIC = 0x31434C52  # "RLC1"
+RESERVED = ("H", "MEMORY", "STATE", "NO_FILE", "BAD_FILE", "NOT_WRITTEN", "NO_MEMORY")
+"""What the header of a program defines, after its name."""
 
 
 class Piece(NamedTuple):
@@ -65,23 +66,8 @@ class Program:
         self.check(graph)
         self.written = {target for target, _ in graph.writes}
         self.arguments = self.find_arguments(inputs)
-        leaves = dict(zip(graph.inputs, [a.name for a in self.arguments], strict=False))
         self.pieces: list[Piece] = []
-        used: set[str] = set()
-        for i, node in enumerate(graph.captured):
-            title = graph.names.get(node, f"tensor{i}")
-            if arrays and node not in self.written:
-                leaves[node] = f"weight_{i}"
-                definition = array(f"weight_{i}", values[node], node.type.kind)
-                self.file.arrays[f"weight_{i}"] = f"/* {harmless(title)} */\n{definition}"
-                continue
-            own = identifier(title)
-            own = own if own not in used else f"{own}_{i}"
-            used.add(own)
-            address = self.file.reserve(node.type.nbytes)
-            offset = int(address[3:-1])
-            self.pieces.append(Piece(own, title, offset, node.type, values[node]))
-            leaves[node] = address
+        leaves = self.place_leaves(values)
         self.state = self.file.end
         section = Section(self.file, graph, steps)
         base = self.file.end
@@ -89,6 +75,26 @@ class Program:
         outputs = [a.name for a in self.arguments[len(graph.inputs) :]]
         self.body = list(section.lines(base, leaves, outputs))
         self.memory = self.file.end
+
+    def place_leaves(self, values: Mapping[Node, np.ndarray]) -> dict[Node, str]:
+        """Where inputs and captured tensors are; those that are written to are in memory."""
+        names = [a.name for a in self.arguments]
+        leaves = dict(zip(self.graph.inputs, names, strict=False))
+        taken = {*RESERVED, *[f"{name.upper()}_SIZE" for name in names]}
+        for i, node in enumerate(self.graph.captured):
+            title = self.graph.names.get(node, f"tensor{i}")
+            if self.arrays and node not in self.written:
+                leaves[node] = f"weight_{i}"
+                definition = array(f"weight_{i}", values[node], node.type.kind)
+                self.file.arrays[f"weight_{i}"] = f"/* {harmless(title)} */\n{definition}"
+                continue
+            name = identifier(title)
+            name = name if name.upper() not in taken else f"{name}_{i}"
+            taken.add(name.upper())
+            offset = self.file.reserve(node.type.nbytes)
+            self.pieces.append(Piece(name, title, offset, node.type, values[node]))
+            leaves[node] = at(offset)
+        return leaves
 
     def check(self, graph: Graph) -> None:
         """An error if there is a value that C has no type for."""
@@ -102,12 +108,12 @@ class Program:
             Argument(name, node.type, "changed input" if node in self.written else "input")
             for name, node in zip(inputs, self.graph.inputs, strict=True)
         ]
-        count, taken = len(self.graph.outputs), set(inputs)
+        count, taken = len(self.graph.outputs), {name.upper() for name in inputs}
         for i, node in enumerate(self.graph.outputs):
             name = "y" if count == 1 else f"y{i}"
-            while name in taken:
+            while name.upper() in taken:
                 name += "_out"
-            taken.add(name)
+            taken.add(name.upper())
             found.append(Argument(name, node.type, "output"))
         return found
 
@@ -124,6 +130,7 @@ class Program:
 
     @property
     def upper(self) -> str:
+        """How macros begin."""
         return self.name.upper()
 
     @property
@@ -233,7 +240,6 @@ class Program:
 
 def checksum(data: bytes) -> int:
     """A sum over the words of some data, whose size is a multiple of 8, that knows their order."""
-    low = high = 0
     words = np.frombuffer(data, "<u8")
     with np.errstate(over="ignore"):
         low = int(words.sum(dtype=np.uint64))
@@ -257,6 +263,3 @@ def filled(template: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         template = template.replace(f"@{name}@", value)
     return template
-
-
-assert ALIGNMENT % 8 == 0

@@ -14,7 +14,7 @@ import numpy as np
 
 from rushlight.c.calls import invocation
 from rushlight.c.comments import comment
-from rushlight.c.file import File
+from rushlight.c.file import File, at
 from rushlight.c.formulas import contiguous
 from rushlight.c.invocations import Invocation
 from rushlight.c.products import product
@@ -109,7 +109,7 @@ class Section:
 
     def arena(self) -> dict[Any, int]:
         """Offsets of values, and of the working memory of steps."""
-        elsewhere = {*self.plan.stores}
+        elsewhere = {*self.plan.stores, *self.graph.outputs}
         sizes: dict[Any, tuple[int, int, int]] = {}
         for node in self.first:
             if node not in elsewhere:
@@ -156,7 +156,7 @@ class Section:
                 copies.append((node, address, node.type))
         for key, offset in self.places.items():
             if isinstance(key, Node) and key not in self.at:
-                self.at[key] = f"AT({base + offset})"
+                self.at[key] = at(base + offset)
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Group):
                 yield from self.kernels(step, number)
@@ -172,7 +172,7 @@ class Section:
         return self.file.constant(home) if home.op is CONSTANT else self.at[home]
 
     def scratch(self, number: int, what: Any) -> str:
-        return f"AT({self.base + self.places[number, what]})"
+        return at(self.base + self.places[number, what])
 
     def kernels(self, step: Group, number: int) -> Iterator[str]:
         """The kernels of a group."""
@@ -188,7 +188,8 @@ class Section:
                     args.append(self.address(meant[buffer.node]))
                 else:
                     if buffer not in parts:
-                        parts[buffer] = self.file.reserve(buffer.size * buffer.dtype.itemsize)
+                        size = buffer.size * buffer.dtype.itemsize
+                        parts[buffer] = at(self.file.reserve(size))
                     args.append(parts[buffer])
             yield from self.run(function.name, args, function.errors, step.nodes)
 

@@ -154,7 +154,7 @@ def check_attributes(
     most = max([len(kind.shape) for kind in kinds], default=64) or 1  # a number has one, too
     for name, value in attrs.items():
         parts = value if isinstance(value, (tuple, list)) else (value,)
-        least = 0 if op.name in FROM_THE_LEFT else -most
+        least = -most if op.name in FROM_BOTH_ENDS else 0
         if name in DIMS and not all([x is None or in_range(x, least, most) for x in parts]):
             raise TypeError(f"{name}={value!r:.40} is no dimension of {most}")
         if name in SIZES and not all([x is None or in_range(x, 0, 1 << 62) for x in parts]):
@@ -163,9 +163,13 @@ def check_attributes(
             check_chain(value, first)
 
 
-DIMS = ("dim", "dims", "dim0", "dim1", "axis")
+DIMS = ("dim", "dims", "dim0", "dim1", "axis", "dimension")
 SIZES = ("shape", "size", "sizes")
-FROM_THE_LEFT = ("slice", "select")  # whose dimensions count from there in graphs
+FROM_BOTH_ENDS = {
+    *("permute", "transpose", "squeeze", "unsqueeze", "spread_largest", "spread_average"),
+    *[f"{how}_pool{rank}d" for how in ("max", "avg") for rank in (1, 2, 3)],
+}
+"""Ops whose dimensions may be negative in a graph; others have them from 0 on."""
 
 
 def in_range(x: Any, least: int, most: int) -> bool:

@@ -23,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 LETTERS = "BTSNMKLH"  # the symbols of a graph
 APART = 11  # samples of different symbols differ in their remainders by it
 STEPS = (0, 1, 2, 3, 7)  # so that quotients by 2, 3 and 4 come out in all ways
+MIXED = range(1, 7)
 MORE_STEPS = range(8, 72)  # those of quotients by 2, of quotients by 2, five times
 
 Size = Any
@@ -317,12 +318,21 @@ def worlds(symbols: Sequence[Symbol], steps: Iterable[int] = STEPS) -> list[Worl
 
 
 def strange_worlds(symbols: Sequence[Symbol]) -> list[World]:
-    """Sizes of each other: not all may make sense, but what is the smaller one changes."""
+    """Sizes that do not go up together, those of each other, and small ones.
+
+    Not all may make sense, but which one is smaller changes, and so do all differences.
+    """
+    place = {s: LETTERS.index(s.name) for s in symbols}
+    mixed = [
+        {s.name: s.sample((k * k * (i + 1) + k) % 13) for s, i in place.items()} for k in MIXED
+    ]
     turns = [1, len(symbols) - 1] if len(symbols) > 1 else []
-    return [
+    swapped = [
         {s.name: symbols[i - turn].samples[k] for i, s in enumerate(symbols)}
         for k, turn in enumerate(turns)
     ]
+    small = [{s.name: (k * (i + 1) + i) % 5 for s, i in place.items()} for k in range(5)]
+    return [*(mixed if len(symbols) > 1 else ()), *swapped, *small]
 
 
 def fitted(found: Sequence[int], likely: Iterable[Size], places: Sequence[World]) -> Size | None:
@@ -340,6 +350,7 @@ def fitted(found: Sequence[int], likely: Iterable[Size], places: Sequence[World]
             return d
     pairs = [*itertools.combinations_with_replacement(dims, 2)]
     more = [multiplied(d, e) for d, e in pairs] + [added(d, e) for d, e in pairs]
+    more += [d - e for d, e in itertools.permutations(dims, 2)]
     for d in (*dims, *more):
         line = on_line(found, [at(d, w) for w in places])
         if line is not None:

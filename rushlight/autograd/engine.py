@@ -31,6 +31,7 @@ from rushlight.autograd.tape import (
     modified,
     unpack,
 )
+from rushlight.dims import is_extent
 from rushlight.tensor import Tensor, literal, wrap
 
 SMALL = 4096  # elements up to which a gradient with odd strides is copied: arithmetic is quicker
@@ -497,6 +498,8 @@ def filled(g: Sequence[Any], parts: Sequence[Any]) -> tuple[np.ndarray, ...]:
 
 
 def zeros(spec: Spec) -> Tensor:
+    if any([is_extent(n) for n in spec.shape]):
+        return literal(np.zeros((), spec.array_dtype)).expand(spec.shape)
     return literal(np.zeros(spec.shape, spec.array_dtype))
 
 

@@ -50,6 +50,10 @@ class Condition(NamedTuple):
     right: Size
     answer: bool
 
+    @property
+    def symbols(self) -> set[str]:
+        return {s.name for s in symbols_of((self.left, self.right))}
+
     def holds(self, sizes: Mapping[str, int]) -> bool:
         return self.relation(at(self.left, sizes), at(self.right, sizes)) is self.answer
 
@@ -252,7 +256,6 @@ class Extents:
 
     def __init__(self, trace: Trace, sizes: Sizes) -> None:
         self.trace, self.sizes = trace, sizes
-        self.nested = False  # whether branches and loops have such sizes, too: programs cannot
         self.conditions: dict[Condition, None] = {}
         self.numbers: dict[Dim, Host] = {}
 
@@ -278,6 +281,10 @@ class Extents:
             raise Settled(symbols_of(left), user_line(), chosen=True)
         self.conditions[Condition(relation, left, right, answer)] = None
         return answer
+
+    def possible(self, sizes: Mapping[str, int]) -> bool:
+        """Whether what was decided holds for these sizes, as far as it is about them alone."""
+        return all([c.holds(sizes) for c in self.conditions if c.symbols <= set(sizes)])
 
     def settle(self, dim: Dim) -> int:
         """An end to this trace: the next one is for that number."""
@@ -330,14 +337,15 @@ class Extents:
         Of a size that must be a multiple of 4, say, one factor is a number in the next trace.
         """
         try:
-            return inferred(rule, types, attrs)
+            return inferred(rule, types, attrs, self.possible)
         except Exception:
             symbols = symbols_of([[t.shape for t in types if t], *attrs.values()])
         for symbol in sorted(symbols, key=lambda s: s.name, reverse=True):
             here = {symbol.name: self.sizes.now[symbol.name]}
             kinds = [t and TensorType(partly(t.shape, here), t.dtype) for t in types]
             try:
-                inferred(rule, kinds, {name: partly(value, here) for name, value in attrs.items()})
+                settled = {name: partly(value, here) for name, value in attrs.items()}
+                inferred(rule, kinds, settled, self.possible)
             except Exception:
                 continue
             raise Settled({symbol}, user_line())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from rushlight.dims import (
 )
 from rushlight.graph.ir import TensorType, Type
 
+ENOUGH = 3  # of other sizes, to tell how a result's depends on them
 Rule = Callable[[Sequence[Any], Mapping[str, Any]], Type]
 
 
@@ -26,8 +26,20 @@ class Irregular(Exception):
     """A size of a result is no simple function of those of the operands."""
 
 
-def inferred(rule: Rule, types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Any:
-    """The type that ``rule(types, attrs)`` gives, or would give for all sizes."""
+def inferred(
+    rule: Rule,
+    types: Sequence[TensorType | None],
+    attrs: Mapping[str, Any],
+    holds: Callable[[World], bool] | None = None,
+) -> Any:
+    """The type that ``rule(types, attrs)`` gives, or would give for all sizes.
+
+    Args:
+        rule: the type for known sizes.
+        types: of the operands.
+        attrs: of the op.
+        holds: whether there may be such sizes: then the rule must not fail.
+    """
     sizes = [t.shape for t in types if t is not None]
     symbols = sorted(symbols_of([*sizes, *attrs.values()]), key=lambda s: s.name)
     if not symbols:
@@ -39,10 +51,20 @@ def inferred(rule: Rule, types: Sequence[TensorType | None], attrs: Mapping[str,
 
     places = worlds(symbols)
     found = [at(world) for world in places]
+    others: dict[bool, list[tuple[World, Type]]] = {True: [], False: []}
     for world in strange_worlds(symbols):
-        with contextlib.suppress(Exception):
-            found.append(at(world))
-            places.append(world)
+        possible = holds is not None and holds(world)
+        try:
+            others[possible].append((world, at(world)))
+        except Exception:
+            if possible:
+                raise
+    # Impossible sizes tell less than possible ones, and more than none.
+    several = others[True] if len(others[True]) >= ENOUGH else others[True] + others[False]
+    if len(several) < ENOUGH:
+        raise Irregular("there are too few sizes for which it can be found out")
+    places += [world for world, _ in several]
+    found += [kind for _, kind in several]
     likely = [*likely_of(sizes), *likely_of(attrs.values())]
     try:
         return fitting(found, likely, places)

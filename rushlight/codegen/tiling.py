@@ -473,11 +473,12 @@ class Planner:
     def cut(self, m: int, n: int, k: int, batches: int, panel: int, copied: bool) -> dict[str, int]:
         """Parts of one contraction: blocks of rows by blocks of panels.
 
-        Where panels are copied for each block of rows, rows stay together.
+        A large B is read anew, or copied, for each block of rows: then few rows stay together.
         """
         panels, high = -(-n // panel), tile_rows(self.registers)[0]
         wanted = self.wanted(m * n * k * batches)
-        row_parts = -(-m // (2 * ROWS if copied else ROWS))
+        together = m <= 2 * ROWS and n * k * width(self.kind) > SECOND
+        row_parts = -(-m // (2 * ROWS if together else ROWS))
         rows = -(-m // (row_parts * high)) * high
         per, whole = panels, self.whole_rows
 

@@ -261,6 +261,46 @@ def test_gradients_are_taken_outside() -> None:
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-5, atol=2e-5)
 
 
+def branch(x: Any) -> Any:
+    return rl.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x * 3, x)
+
+
+def loop(x: Any) -> Any:
+    return rl.while_loop(lambda y: y.abs().sum() < 9, lambda y: y * 1.5 + x, (x,))[0]
+
+
+def steps(x: Any) -> Any:
+    return rl.scan(lambda h, v: (h * v + x, h), x, x)[0]
+
+
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "grad": lambda f: rl.func.grad(lambda x: f(x).sum()),
+    "vmap": lambda f: lambda x: rl.func.vmap(f)(rl.stack([x, -x, x * 2])),
+    "vmap of grad": lambda f: (
+        lambda x: rl.func.vmap(rl.func.grad(lambda x: f(x).sum()))(rl.stack([x, -x]))
+    ),
+    "jvp": lambda f: lambda x: rl.func.jvp(f, (x,), (x * 0.5,))[1],
+    "checkpoint": lambda f: rl.func.grad(
+        lambda x: rl.utils.checkpoint.checkpoint(f, x, use_reentrant=False).square().sum()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("function", [branch, loop, steps], ids=lambda f: f.__name__)
+def test_transforms_of_control_flow(function: Callable[[Any], Any], name: str) -> None:
+    call = TRANSFORMS[name](function)
+    compiled = rl.compile(call, fullgraph=True)
+    for x in (rl.tensor([0.3, -0.2, 0.7]), rl.tensor([-0.8, 0.1, 0.2])):
+        np.testing.assert_allclose(compiled(x).numpy(), call(x).numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_draws_under_vmap_are_refused_in_a_program_too() -> None:
+    drawn = rl.func.vmap(lambda x: x * rl.rand(3))
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        rl.compile(drawn, fullgraph=True)(rl.ones(2, 3))
+
+
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     rl.manual_seed(0)
     w, x = (0.05 * rl.randn(200, 200)).requires_grad_(), rl.randn(200, 200)

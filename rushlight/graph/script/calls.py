@@ -33,6 +33,7 @@ from rushlight.graph.reads import Whose, whose_file
 from rushlight.graph.scalars import DTYPES, Scalar, number_of, tensor_of_number
 from rushlight.graph.script import flow, rows, says
 from rushlight.graph.script.syntax import HELPERS, Unconvertible, converted
+from rushlight.graph.script.variables import journal
 from rushlight.symbol import TraceError, Undecided
 from rushlight.tensor import Tensor
 
@@ -95,16 +96,16 @@ def scripted(
         )
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        flow.journal.lost.clear()
+        journal.lost.clear()
         try:
             return made(*args, **kwargs)
         except NameError as error:
             (name,) = re.findall(r"variable '(\w+)'", str(error)) or ("",)
-            if name not in flow.journal.lost:
+            if name not in journal.lost:
                 raise
             raise TraceError(
                 f"{name!r} is used at {line_of(error)}, but has no value on one way through the "
-                f"{flow.journal.lost[name]}, which depends on tensors: give it one before"
+                f"{journal.lost[name]}, which depends on tensors: give it one before"
             ) from error
 
     return call
@@ -240,7 +241,7 @@ def followed(function: Any) -> Callable[..., Any]:
     code = getattr(function, "__func__", function).__code__
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        traces = flow.journal.running.setdefault(code, [])
+        traces = journal.running.setdefault(code, [])
         traces.append(local.state.trace)
         try:
             if len(set(map(id, traces))) > DEPTH:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from rushlight import dtypes
@@ -23,22 +20,12 @@ from rushlight.graph.scalars import Scalar, kind_of, number_of, scalar
 from rushlight.graph.script.forms import Form, common, form_of
 from rushlight.graph.script.jumps import VALUE
 from rushlight.graph.script.rows import Rows, rows_of, steps
+from rushlight.graph.script.variables import Again, Flow, Names, Values
 from rushlight.graph.watches import MISSING
-from rushlight.symbol import TraceError, root
+from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
-Names = tuple[str, ...]
-Values = dict[str, Any]
 ATTEMPTS = 6  # until the types of what a loop carries must agree
-GROWING = (list, dict, set, deque)
-
-
-class Again(Exception):
-    """A branch or step has given values of another form: it is traced once more."""
-
-
-class Failed(BaseException):
-    """The branch that is traced ends with an exception, raised at run time."""
 
 
 def truth(x: Any) -> bool | Tensor:
@@ -56,163 +43,6 @@ def truth(x: Any) -> bool | Tensor:
         return bool(x)
     t = x.detach().reshape(())
     return t if t.dtype is dtypes.bool_ else t != 0
-
-
-class Flow:
-    """The variables around a branch or loop whose way only the graph knows.
-
-    Args:
-        what: it is called in messages.
-        line: its line.
-        functions: its parts, in whose closures the variables are.
-        assigned: which it assigns; ``live``, which of them matter afterwards; ``written``, whose
-            objects it may change in place.
-    """
-
-    def __init__(
-        self,
-        what: str,
-        line: int,
-        functions: Sequence[Any],
-        assigned: Names = (),
-        live: Names = (),
-        written: Names = (),
-    ) -> None:
-        self.cells: dict[str, CellType] = {}
-        self.place = f"{what} at an unknown line"
-        for function in functions:
-            if isinstance(function, FunctionType):
-                code = function.__code__
-                self.place = f"{what} at {code.co_filename}:{line}"
-                self.cells |= zip(code.co_freevars, function.__closure__ or (), strict=True)
-        values = {name: self.get(name) for name in self.cells}
-        self.held = [name for name in written if isinstance(values.get(name), Tensor)]
-        self.names = sorted({*live, *self.held})
-        self.before = {name: values[name] for name in {*assigned, *self.held} if name in values}
-        self.containers = [x for x in values.values() if type(x) in GROWING]
-        self.forms: dict[str, Form] = {}
-        self.rebound: set[str] = set()  # of those held
-        self.aliases = self.find_aliases(values)
-
-    def find_aliases(self, values: Values) -> dict[str, str]:
-        """Other variables of tensors that are changed in place; an error for views of them."""
-        found, trace = {}, local.state.trace
-        for name in self.held:
-            t = values[name]
-            for other, x in values.items():
-                if isinstance(x, Tensor) and other not in self.held:
-                    if x is t:
-                        found[other] = name
-                    elif root(trace.symbol(x)) is root(trace.symbol(t)):
-                        raise TraceError(
-                            f"{name!r} and {other!r} share memory, and one is written to in the "
-                            f"{self.place}, which depends on tensors: clone() one of them"
-                        )
-        return found
-
-    def add(self, name: str, value: Any) -> CellType:
-        """One more variable."""
-        cell = self.cells[name] = CellType()
-        self.names.append(name)
-        self.before[name] = value
-        return cell
-
-    def get(self, name: str) -> Any:
-        try:
-            return self.cells[name].cell_contents
-        except ValueError:
-            return MISSING
-
-    def put(self, values: Values) -> None:
-        for name, value in values.items():
-            if value is not MISSING:
-                self.cells[name].cell_contents = value
-            elif self.get(name) is not MISSING:
-                del self.cells[name].cell_contents
-
-    def after(self, run: Callable[[], Any], values: Values) -> Values | None:
-        """The variables after ``run()`` with the given ones; None if it raises at run time.
-
-        What is changed in place is a copy, whose elements go to the tensor itself in the end.
-        """
-        twins = {name: values[name].clone() for name in self.held}
-        twins |= {name: twins[of] for name, of in self.aliases.items()}
-        outer = {name: self.get(name) for name in (*self.before, *self.aliases)}
-        contents = [list(x.items() if type(x) is dict else x) for x in self.containers]
-        try:
-            self.put({**self.before, **values, **twins})
-            run()
-            found = {name: self.get(name) for name in self.names}
-            self.rebound |= {name for name in self.held if found[name] is not twins[name]}
-            return found
-        except Failed:
-            return None
-        except (TraceError, Again, NameError):
-            raise
-        except Exception as error:
-            raise TraceError(
-                f"{type(error).__name__} in the {self.place}, of which tensors decide whether it "
-                f"runs: {error}"
-            ) from error
-        finally:
-            self.put(outer)
-            self.check_containers(contents)
-
-    def check_containers(self, contents: Sequence[list[Any]]) -> None:
-        """An error if a list or dict of outside was changed, which no graph can hold."""
-        for container, old in zip(self.containers, contents, strict=True):
-            new = list(container.items() if type(container) is dict else container)
-            if len(new) != len(old) or any(
-                [not alike(a, b) for a, b in zip(new, old, strict=True)]
-            ):
-                container.clear()
-                (container.update if type(container) in (dict, set) else container.extend)(old)
-                raise TraceError(
-                    f"the {self.place} changes a {type(container).__name__}, but whether or how "
-                    "often it runs depends on tensors: a graph holds no container that grows. "
-                    "Write to a tensor of fixed size (y[i] = x), or use rl.scan for stacked results"
-                )
-
-    def refuse(self, name: str, a: Any, b: Any, ways: tuple[str, str]) -> TraceError:
-        """The error for values that differ in type."""
-        what = {VALUE: "the returned value", "": "the value"}.get(name, repr(name))
-        return TraceError(
-            f"{what} must have one type after the {self.place}, which depends on tensors: it is "
-            f"{a} {ways[0]}, and {b} {ways[1]}"
-        )
-
-    def finish(self, tensors: Iterable[Tensor]) -> None:
-        """Gives the variables their values after a branch or loop."""
-        rest = iter(tensors)
-        found = {name: form.value(rest) for name, form in self.forms.items()}
-        for name in self.held:
-            t = self.before[name]
-            if name not in self.rebound:
-                t.copy_(found[name])
-                found[name] = t
-            elif not local.state.trace.made(t):
-                raise TraceError(
-                    f"{name!r} is both written in place and assigned anew in the {self.place}, "
-                    "and is a tensor of outside: do either"
-                )
-        missing = dict.fromkeys([name for name in self.names if name not in found], MISSING)
-        journal.lost.update(dict.fromkeys(missing, self.place))
-        self.put({**missing, **found})
-
-
-def alike(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is tuple and len(a) == 2 and a[0] is b[0] and a[1] is b[1])
-
-
-class Journal(threading.local):
-    """What is remembered while converted functions run."""
-
-    def __init__(self) -> None:
-        self.lost: dict[str, str] = {}  # variables without a value, and where they lost it
-        self.running: dict[CodeType, list[Any]] = {}  # in which traces functions are running
-
-
-journal = Journal()
 
 
 class Branch(Flow):

@@ -17,7 +17,8 @@ from rushlight.autograd.modes import local
 from rushlight.errors import user_line
 from rushlight.graph.inner import Inner
 from rushlight.graph.scalars import Scalar
-from rushlight.graph.script.flow import Failed, truth
+from rushlight.graph.script.flow import truth
+from rushlight.graph.script.variables import Failed
 from rushlight.ops import ops
 from rushlight.ops.base import Op, registry
 from rushlight.symbol import TraceError

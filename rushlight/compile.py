@@ -41,8 +41,9 @@ def compile(
 
     The function is run once in Python, for each new combination of dtypes and Python values, to
     write down the graph of all its tensor operations: forward, and if it calls ``backward()`` and
-    an optimizer's ``step()``, those too. Later calls run the program made of that graph. Results
-    are those of the function itself. The first program is for the sizes of the first call; when
+    an optimizer's ``step()``, those too. Later calls run the program made of that graph. Python's
+    ``if``, ``while`` and ``for`` are part of it where tensors decide. Results are those of the
+    function itself. The first program is for the sizes of the first call; when
     others come, one more is made, for all sizes.
 
     Args:

@@ -141,9 +141,11 @@ def check_parameters(node: Node) -> None:
     op = node.op
     if not isinstance(op, Op) or isinstance(op, Composite) or op.dynamic:
         raise TypeError("it is no op of graphs")
-    if op.compute.__func__ is Op.compute:  # type: ignore[attr-defined]
-        operands = [None] * (len(node.inputs) - ("generator" in node.attrs))
+    operands = [None] * (len(node.inputs) - ("generator" in node.attrs))
+    if type(op).compute is Op.compute:
         signature_of(op).bind(*operands, **node.attrs)
+    elif len(operands) != len(op.operands):
+        raise TypeError(f"it takes {len(op.operands)} operands, not {len(operands)}")
 
 
 def check_attributes(

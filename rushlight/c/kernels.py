@@ -10,7 +10,7 @@ from rushlight.c.snippets import STORED, Snippets, bare
 from rushlight.c.writer import Writer
 from rushlight.codegen.kernel import Kernel, Stage, Store, values_of
 from rushlight.codegen.pull import Buffer, identity
-from rushlight.codegen.values import FLOATS, INDEX, Loop
+from rushlight.codegen.values import FLOATS, INDEX, Loop, Value
 
 LANES = 16  # sums that are made side by side, so that a compiler may use vectors
 LONG = 2 * LANES  # elements from which on that is worth it
@@ -87,8 +87,17 @@ class KernelWriter(Writer):
         for scan, own in zip(stage.scans, names[count:], strict=True):
             self.combine(scan, own)
             self.blocks[-1].known[scan.value] = own[-1]
+        if len(stage.stores) > 1:  # of which one may overwrite what another one reads
+            for store in stage.stores:
+                self.hold(store.value)
         for store in stage.stores:
             self.store(store)
+
+    def hold(self, v: Value) -> None:
+        """Gives a value a name, so that it is computed now."""
+        text = self.get(v)[0]
+        if not text.isidentifier():
+            self.let(v, text)
 
     def lanes(self, stage: Stage) -> Loop | None:
         """The loop whose turns are dealt out to several sums; none if order matters."""

@@ -102,6 +102,30 @@ class Writer:
         return bare(self.get(v)[0])
 
     def get(self, v: Value) -> Placed:
+        """The value, after what it is made of; without recursion, since chains are long."""
+        done: dict[Value, Placed] = {}
+        stack = [v]
+        while stack:
+            x = stack[-1]
+            missing = [] if x in done else self.missing(x, done)
+            if missing:
+                stack += missing
+                continue
+            if x not in done:
+                done[x] = self.placed(x, [done[a] for a in x.args])
+            stack.pop()
+        return done[v]
+
+    def missing(self, v: Value, done: dict[Value, Placed]) -> list[Value]:
+        """What must be computed before a value; one that needs nothing is ``done``."""
+        found = self.ready(v)
+        if found is None:
+            return [a for a in v.args if a not in done]
+        done[v] = found
+        return []
+
+    def ready(self, v: Value) -> Placed | None:
+        """A value that has a name, or sees to its operands itself."""
         if v.op == "constant":
             return literal(v.data, v.kind), 0
         if v.op == "var":
@@ -111,13 +135,14 @@ class Writer:
         for depth in range(len(self.blocks) - 1, -1, -1):
             if v in self.blocks[depth].known:
                 return self.blocks[depth].known[v], depth
-        if v.op == "fold":
-            return self.fold(v), len(self.blocks) - 1
-        if v.op == "rare":
-            return self.rare(v), len(self.blocks) - 1
-        placed = [self.get(a) for a in v.args]
-        depth = max([self.floor, *[d for _, d in placed]])
-        text = self.compute(v, [x for x, _ in placed])
+        if v.op in ("fold", "rare"):
+            return self.fold(v) if v.op == "fold" else self.rare(v), len(self.blocks) - 1
+        return None
+
+    def placed(self, v: Value, operands: Sequence[Placed]) -> Placed:
+        """A value of others: an expression if it is short and used once, and else a name."""
+        depth = max([self.floor, *[d for _, d in operands]])
+        text = self.compute(v, [x for x, _ in operands])
         here = depth == len(self.blocks) - 1 or v.kind == INDEX
         # Compilers warn of comparisons with what they see to be a truth value.
         named = v.op == "checked" or (v.op == "cast" and v.args[0].kind == BOOL)

@@ -96,7 +96,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], Sequence[int]]] = {
 }  # fmt: skip
 
 
-QUICK = ("mlp", "resnet_in_training", "adam", "language")
+QUICK = ("mlp", "resnet_in_training", "adam")
 
 
 def some(names: Iterable[str]) -> list[Any]:

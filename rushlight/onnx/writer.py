@@ -95,8 +95,9 @@ class Writer:
         self.values: dict[Node, Names] = {}
         self.arrays: dict[Node, Any] = {}  # of nodes that do not depend on inputs
         self.titles: dict[Node, str] = {}  # of captured values
-        self.used: dict[Node | None, set[int]] = {}
+        self.used: dict[Node | None, set[int]] = {}  # which of several results are
         self.taken: set[str] = {""}
+        self.counts: dict[str, int] = {}  # of names, as far as they have numbers
         self.now: Node | None = None
 
     def __call__(self, kind: str, *inputs: str | None, outputs: int = 1, **attrs: Any) -> Any:
@@ -114,10 +115,10 @@ class Writer:
 
     def fresh(self, name: str) -> str:
         """``name`` if nothing is called so yet, else with a number."""
-        found, number = name, 0
+        found = name
         while found in self.taken:
-            number += 1
-            found = f"{name}_{number}"
+            self.counts[name] = self.counts.get(name, 0) + 1
+            found = f"{name}_{self.counts[name]}"
         self.taken.add(found)
         return found
 

@@ -43,25 +43,14 @@ def resize(
     """One axis after the other: each element is a sum of a few of the axis, or one of them."""
     chosen = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
     lengths = [x.shape[axis] for axis in chosen]
-    if sizes is not None and len(sizes):
-        wanted = integers(sizes)
-        factors = [n / old for n, old in zip(wanted, lengths, strict=True)]
-        if keep_aspect_ratio_policy != "stretch":
-            pick = min if keep_aspect_ratio_policy == "not_larger" else max
-            factors = [pick(factors)] * len(factors)
-            wanted = [math.floor(n * factors[0] + 0.5) for n in lengths]
-    elif scales is not None and len(scales):
-        factors = [float(s) for s in scales]
-        wanted = [math.floor(n * s) for n, s in zip(lengths, factors, strict=True)]
-    else:
-        raise OnnxError("neither scales nor sizes are given")
-    outside = None
+    wanted, factors = targets(lengths, scales, sizes, keep_aspect_ratio_policy)
+    crops = coordinate_transformation_mode == "tf_crop_and_resize"
+    outside = np.zeros([1] * x.ndim, np.bool_)
     for i, axis in enumerate(chosen):
-        if (
-            factors[i] == 1
-            and wanted[i] == lengths[i]
-            and "crop" not in coordinate_transformation_mode
-        ):
+        if factors[i] == 1 and wanted[i] == lengths[i] and not crops:
+            continue
+        if mode == "nearest" and repeats(factors[i], coordinate_transformation_mode, nearest_mode):
+            x = x.repeat_interleave(int(factors[i]), axis)
             continue
         region = (0.0, 1.0)
         if roi is not None and len(roi):
@@ -69,11 +58,10 @@ def resize(
         where = coordinates(
             coordinate_transformation_mode, lengths[i], wanted[i], factors[i], region
         )
-        if "crop" in coordinate_transformation_mode:
+        if crops:
             shape = [1] * x.ndim
             shape[axis] = -1
-            beyond = ((where < 0) | (where > lengths[i] - 1)).reshape(shape)
-            outside = beyond if outside is None else outside | beyond
+            outside = outside | ((where < 0) | (where > lengths[i] - 1)).reshape(shape)
         if mode == "nearest":
             where = where.round(6)  # what only the last bits keep from a whole or half number
             places = ROUNDINGS[nearest_mode](where).clip(0, lengths[i] - 1)
@@ -84,9 +72,36 @@ def resize(
                 where, lengths[i], mode, cubic_coeff_a, bool(exclude_outside), shrink
             )
             x = weighted(x, axis, taps, weights)
-    if outside is None or not outside.any():
+    if not outside.any():
         return x
     return ops.where(tensor_of(outside), extrapolation_value, x).to(x.dtype)
+
+
+def targets(
+    lengths: list[int], scales: Any, sizes: Any, policy: str
+) -> tuple[list[int], list[Any]]:
+    """The new length of each axis, and how many times the old one it is."""
+    if sizes is not None and len(sizes):
+        wanted = integers(sizes)
+        factors = [n / old for n, old in zip(wanted, lengths, strict=True)]
+        if policy != "stretch":
+            factors = [min(factors) if policy == "not_larger" else max(factors)] * len(factors)
+            wanted = [math.floor(n * factors[0] + 0.5) for n in lengths]
+        return wanted, factors
+    if scales is None or not len(scales):
+        raise OnnxError("neither scales nor sizes are given")
+    factors = [float(s) for s in scales]
+    pairs = zip(lengths, factors, strict=True)
+    return [n * int(s) if s == int(s) else math.floor(n * s) for n, s in pairs], factors
+
+
+def repeats(factor: float, mode: str, nearest: str) -> bool:
+    """Whether the nearest elements are all elements, each as often as the other."""
+    if type(factor) is not float or factor != int(factor) or factor < 1:
+        return False
+    if mode in ("half_pixel", "pytorch_half_pixel"):
+        return nearest.startswith("round")
+    return mode == "asymmetric" and nearest == "floor"
 
 
 def coordinates(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight import control, dtypes
 from rushlight.nn import functional as F
@@ -14,20 +14,27 @@ from rushlight.tensor import Tensor
 
 Step = Callable[[Any, Tensor], Any]  # states and x Wᵀ + b → the next states
 
-FUNCTIONS: dict[str, Callable[..., Tensor]] = {
-    "Relu": lambda x, a, b: ops.relu(x),
-    "Tanh": lambda x, a, b: ops.tanh(x),
-    "Sigmoid": lambda x, a, b: ops.sigmoid(x),
-    "Affine": lambda x, a, b: (1.0 if a is None else a) * x + (0.0 if b is None else b),
-    "LeakyRelu": lambda x, a, b: F.leaky_relu(x, 0.01 if a is None else a),
-    "ThresholdedRelu": lambda x, a, b: F.threshold(x, 1.0 if a is None else a, 0.0),
-    "ScaledTanh": lambda x, a, b: (1.0 if a is None else a) * ops.tanh((1 if b is None else b) * x),
-    "HardSigmoid": lambda x, a, b: ops.clamp(
-        (0.2 if a is None else a) * x + (0.5 if b is None else b), 0, 1
-    ),
-    "Elu": lambda x, a, b: F.elu(x, 1.0 if a is None else a),
-    "Softsign": lambda x, a, b: F.softsign(x),
-    "Softplus": lambda x, a, b: F.softplus(x),
+
+class Activation(NamedTuple):
+    """A function of x and of up to two numbers, which have defaults."""
+
+    function: Callable[[Tensor, Any, Any], Tensor]
+    alpha: float | None = None
+    beta: float | None = None
+
+
+ACTIVATIONS = {
+    "relu": Activation(lambda x, a, b: ops.relu(x)),
+    "tanh": Activation(lambda x, a, b: ops.tanh(x)),
+    "sigmoid": Activation(lambda x, a, b: ops.sigmoid(x)),
+    "softsign": Activation(lambda x, a, b: F.softsign(x)),
+    "softplus": Activation(lambda x, a, b: F.softplus(x)),
+    "elu": Activation(lambda x, a, b: F.elu(x, a), 1.0),
+    "leakyrelu": Activation(lambda x, a, b: F.leaky_relu(x, a), 0.01),
+    "thresholdedrelu": Activation(lambda x, a, b: F.threshold(x, a, 0.0), 1.0),
+    "affine": Activation(lambda x, a, b: a * x + b, 1.0, 0.0),
+    "scaledtanh": Activation(lambda x, a, b: a * ops.tanh(b * x), 1.0, 1.0),
+    "hardsigmoid": Activation(lambda x, a, b: ops.clamp(a * x + b, 0, 1), 0.2, 0.5),
 }
 
 
@@ -56,33 +63,19 @@ class Layer:
             raise OnnxError(f"the direction {direction!r} is unknown")
         self.backwards = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[direction]
         self.lens = None if sequence_lens is None else sequence_lens.to(dtypes.int64)
-        names = list(activations or [*defaults] * len(self.backwards))
+        usual = [name.lower() for name in defaults] * len(self.backwards)
+        names = [name.lower() for name in activations or usual]
         alphas, betas = iter(activation_alpha), iter(activation_beta)
         self.functions = [self.activation(name, alphas, betas) for name in names]
-        self.plain = (
-            clip is None
-            and self.lens is None
-            and [name.lower() for name in names]
-            == [n.lower() for n in defaults] * len(self.backwards)
-        )
+        self.plain = clip is None and self.lens is None and names == usual
 
     def activation(self, name: str, alphas: Any, betas: Any) -> Callable[[Tensor], Tensor]:
         """A function by its name; those with parameters take the next of each list."""
-        known = {key.lower(): key for key in FUNCTIONS}
-        if name.lower() not in known:
+        if name not in ACTIVATIONS:
             raise OnnxError(f"the activation {name!r} is not supported")
-        key = known[name.lower()]
-        has_alpha = key in (
-            "Affine",
-            "LeakyRelu",
-            "ThresholdedRelu",
-            "ScaledTanh",
-            "HardSigmoid",
-            "Elu",
-        )
-        a = next(alphas, None) if has_alpha else None
-        b = next(betas, None) if key in ("Affine", "ScaledTanh", "HardSigmoid") else None
-        function = FUNCTIONS[key]
+        function, alpha, beta = ACTIVATIONS[name]
+        a = None if alpha is None else next(alphas, alpha)
+        b = None if beta is None else next(betas, beta)
         return lambda x: function(self.clipped(x), a, b)
 
     def clipped(self, x: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ class KernelWriter(Writer):
     def hold(self, v: Value) -> None:
         """Gives a value a name, so that it is computed now."""
         text = self.get(v)[0]
-        if not text.isidentifier():
+        if v.op not in ("constant", "var") and not text.isidentifier():
             self.let(v, text)
 
     def lanes(self, stage: Stage) -> Loop | None:

@@ -5,6 +5,7 @@ Each takes a vector ``x`` of four elements and a matrix ``w``; the points lead t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -633,6 +634,25 @@ def written_by_a_method(x, w):
 
 
 @row
+def copied_then_written(x, w):
+    i = x.argmax()
+    if x[i] > 1:
+        x = x.clone()
+        x[i] = 0.5
+    return x
+
+
+@row
+def written_and_assigned_in_a_loop(x, w):
+    h, n = x * 0, 0
+    while n < x.abs().sum():
+        h += x @ w
+        h = h.sin()
+        n += 1
+    return h
+
+
+@row
 def aliases_written(x, w):
     y = x * 2
     z, u = y, y + 1
@@ -721,6 +741,54 @@ def functions_called(x, w):
 @row
 def functions_passed(x, w):
     return until(x, lambda y: y.abs().sum() < 10, lambda y: y * 3 if y[0] > 0 else y * 2 - 1)
+
+
+class Shape:
+    """Methods of all kinds."""
+
+    factor = 3
+
+    @property
+    def scale(self):
+        return self.factor
+
+    @staticmethod
+    def upright(x):
+        return x if x.sum() > 0 else -x
+
+    @classmethod
+    def doubled(cls, x):
+        return cls.upright(x) * 2
+
+    def __call__(self, x, *rest, limit=0.0, **more):
+        return self.doubled(x) * self.scale if x[0] > limit else x
+
+
+@row
+def methods_called(x, w):
+    shape = Shape()
+    return shape(x) + functools.partial(shape, limit=1.0)(x @ w)
+
+
+@row
+def assigned_in_a_condition(x, w):
+    if (total := x.sum()) > 0:
+        return x * total
+    return x - total
+
+
+@row
+def try_and_finally(x, w):
+    try:
+        if x.sum() > 0:
+            y = x * 2
+        else:
+            y = x * 3
+    except ValueError:
+        y = x
+    finally:
+        z = 1
+    return y + z
 
 
 @row

@@ -219,7 +219,8 @@ def called(function: Any) -> Any:
             return with_functions(function)
         case _:
             found = convert(function)
-            return found if found is function else followed(found)
+            own = found is not function and not isinstance(found, functools.partial)
+            return followed(found) if own else found
 
 
 def with_functions(function: Callable[..., Any]) -> Callable[..., Any]:

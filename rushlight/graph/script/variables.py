@@ -64,7 +64,8 @@ class Flow:
         self.before = {name: values[name] for name in {*assigned, *self.held} if name in values}
         self.containers = [x for x in values.values() if type(x) in GROWING]
         self.forms: dict[str, Form] = {}
-        self.rebound: set[str] = set()  # of those held
+        self.rebound: set[str] = set()  # which of those held are assigned
+        self.touched: set[str] = set()  # and which are written to, indeed
         self.aliases = self.find_aliases(values)
 
     def find_aliases(self, values: Values) -> dict[str, str]:
@@ -117,6 +118,7 @@ class Flow:
             run()
             found = {name: self.get(name) for name in self.names}
             self.rebound |= {name for name in self.held if found[name] is not twins[name]}
+            self.touched |= {name for name in self.held if root(twins[name]._array).version}
             return found
         except Failed:
             return None
@@ -161,9 +163,8 @@ class Flow:
         for name in self.held:
             t = self.before[name]
             if name not in self.rebound:
-                t.copy_(found[name])
-                found[name] = t
-            elif not local.state.trace.made(t):
+                found[name] = t.copy_(found[name]) if name in self.touched else t
+            elif name in self.touched and not local.state.trace.made(t):
                 raise TraceError(
                     f"{name!r} is both written in place and assigned anew in the {self.place}, "
                     "and is a tensor of outside: do either"

@@ -9,11 +9,12 @@ _HOMES = {
     "OnnxExporterError": "options",
     "OperatorExportTypes": "options",
     "TrainingMode": "options",
+    "_export": "exporting",
     "export": "exporting",
     "is_in_onnx_export": "options",
     "load": "loading",
 }
-__all__ = sorted(_HOMES)
+__all__ = [name for name in sorted(_HOMES) if not name.startswith("_")]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from rushlight.compile import CompiledModule
 from rushlight.errors import warn
 from rushlight.graph.results import leaves
+from rushlight.jit.functions import RecursiveScriptModule
 from rushlight.nn.module import Module
 from rushlight.onnx.exporters import EXPORTERS
 from rushlight.onnx.loading import required
@@ -162,7 +163,8 @@ def by_parameters(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
     """The arguments, by the names of parameters."""
-    function = model.forward if isinstance(model, Module) else model
+    inner = model._module if isinstance(model, RecursiveScriptModule) else model
+    function = inner.forward if isinstance(inner, Module) else inner
     parameters = list(inspect.signature(function).parameters.values())
     named = []
     for number, value in enumerate(args):
@@ -249,3 +251,6 @@ def written(
     kinds = [node.type for node in graph.outputs]
     w.close(list(zip(names, outputs, kinds, strict=True)))
     return w
+
+
+_export = export  # an older name of PyTorch's

@@ -381,3 +381,11 @@ def test_what_runtimes_join() -> None:
     assert kinds(rl.onnx.export(model, rl.randn(2, 4))) == [
         *("Gemm", "Div", "Erf", "Add", "Mul", "Mul"),
     ]
+
+
+def test_compiled_and_scripted_models() -> None:
+    model, x = net(), rl.randn(2, 4)
+    for kind in (rl.compile(model), rl.jit.script(model), rl.jit.trace(model, (x,))):
+        graph = rl.onnx.export(kind, x).model_proto.graph
+        assert [i.name for i in graph.input] == ["input"]
+        assert [t.name for t in graph.initializer] == ["0.weight", "0.bias", "2.weight", "2.bias"]

@@ -50,7 +50,7 @@ def resize(
         if factors[i] == 1 and wanted[i] == lengths[i] and not crops:
             continue
         if mode == "nearest" and repeats(factors[i], coordinate_transformation_mode, nearest_mode):
-            x = x.repeat_interleave(int(factors[i]), axis)
+            x = repeated(x, axis, int(factors[i]))
             continue
         region = (0.0, 1.0)
         if roi is not None and len(roi):
@@ -102,6 +102,13 @@ def repeats(factor: float, mode: str, nearest: str) -> bool:
     if mode in ("half_pixel", "pytorch_half_pixel"):
         return nearest.startswith("round")
     return mode == "asymmetric" and nearest == "floor"
+
+
+def repeated(x: Tensor, axis: int, count: int) -> Tensor:
+    """Each element of an axis so many times, as a view that sizes of any kind allow."""
+    before, length, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    y = x.unsqueeze(axis + 1).expand(*before, length, count, *after)
+    return y.reshape(*before, length * count, *after)
 
 
 def coordinates(

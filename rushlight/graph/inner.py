@@ -13,9 +13,8 @@ from rushlight.autograd.tape import Node as TapeNode
 from rushlight.autograd.tape import edge, leaves_below
 from rushlight.generator import Generator
 from rushlight.graph.extents import template_of
-from rushlight.graph.ir import CAPTURED, INPUT, Node, TensorType, type_of, walk
+from rushlight.graph.ir import CAPTURED, INPUT, Node, TensorType, walk
 from rushlight.graph.streams import STATE
-from rushlight.graph.templates import hollow
 from rushlight.graph.trace import Trace
 from rushlight.symbol import Symbol, TraceError, root
 from rushlight.tensor import LEAF, Tensor, wrap
@@ -30,8 +29,6 @@ class Inner(Trace):
     """
 
     def __init__(self, outer: Trace) -> None:
-        if outer.extents is not None and not outer.extents.nested:
-            outer.extents.settle_all()
         super().__init__()
         self.extents = outer.extents
         self.outer, self.begun = outer, True
@@ -198,8 +195,9 @@ class Part:
     def add_gradients(self, roots: Sequence[int], leaves: Sequence[Tensor]) -> None:
         tangents = []
         for i in roots:
-            template = hollow(np.empty(self.results[i].shape, self.results[i]._array.dtype))
-            self.tangents[i] = Node(INPUT, (), {}, type_of(template))
+            like = self.inner.symbol(self.results[i])
+            self.tangents[i] = Node(INPUT, (), {}, self.inner.current(like).type)
+            template = template_of(self.inner, self.tangents[i].type)
             tangents.append(wrap(Symbol(self.inner, self.tangents[i], template)))
         used = [i for i in range(len(roots)) if edge(self.results[roots[i]]) is not None]
         if not used or not leaves:
@@ -237,7 +235,7 @@ class Part:
             stream = self.inner.random.known.get(what)
             return Node(CAPTURED, (), {}, STATE) if stream is None else stream.captured
         node = self.inner.closed.get(what)
-        return Node(CAPTURED, (), {}, type_of(what.template)) if node is None else node
+        return Node(CAPTURED, (), {}, self.inner.outer.current(what).type) if node is None else node
 
     def last(self, what: Outside, leaf: Node) -> Node:
         """The node of something of outside in the end."""

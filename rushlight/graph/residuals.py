@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight.dims import example
 from rushlight.graph.control import Control
+from rushlight.graph.extents import dim_of
 from rushlight.graph.inner import Part
 from rushlight.graph.ir import (
     CAPTURED,
@@ -100,4 +101,4 @@ def zeros(kind: TensorType) -> Node:
 
 
 def type_of_tensor(t: Tensor) -> TensorType:
-    return TensorType(t._array.shape, t.dtype)
+    return TensorType(tuple([dim_of(n) for n in t._array.shape]), t.dtype)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.dims import Dim, Symbol, at, known, symbols_of
+from rushlight.graph.attributes import nested, with_nested
 from rushlight.graph.ir import Graph, Node, TensorType
 
 
@@ -14,6 +15,7 @@ def symbols_in(graph: Graph) -> set[Symbol]:
     found: set[Symbol] = set()
     for node in graph.nodes():
         found |= symbols_of([*[t.shape for t in types_of(node)], *node.attrs.values()])
+        found = found.union(*map(symbols_in, nested(node.attrs)))
     return found
 
 
@@ -22,8 +24,10 @@ class Sizer:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.nodes = [(node, varying(node.attrs)) for node in graph.nodes()]
-        kinds = [t for node, _ in self.nodes for t in types_of(node)]
+        self.nodes = [
+            (node, varying(node.attrs), [*map(Sizer, nested(node.attrs))]) for node in graph.nodes()
+        ]
+        kinds = [t for node, *_ in self.nodes for t in types_of(node)]
         self.kinds = {t: symbols_of(t.shape) for t in kinds}
 
     def at(self, sizes: Mapping[str, int]) -> tuple[Graph, dict[Node, Node]]:
@@ -33,11 +37,13 @@ class Sizer:
             for t, symbols in self.kinds.items()
         }
         new: dict[Any, Any] = {None: None}
-        for node, names in self.nodes:
+        for node, names, inside in self.nodes:
             kind, attrs = node.type, node.attrs
             own = tuple([types[t] for t in kind]) if isinstance(kind, tuple) else types[kind]
             if names:
                 attrs = {**attrs, **{name: known(attrs[name], sizes) for name in names}}
+            if inside:
+                attrs = with_nested(attrs, iter([sizer.at(sizes)[0] for sizer in inside]))
             inputs = tuple([new[n] for n in node.inputs])
             new[node] = Node(node.op, inputs, attrs, own, node.source)
         at: Any = new.__getitem__

@@ -323,11 +323,9 @@ class Expand(View):
             )
         for i, have in enumerate(old, lead):
             n = shape[i]
-            if have == n:
-                continue
-            if n == -1:
+            if type(n) is int and n == -1:
                 shape[i] = have
-            elif have != 1:
+            elif not (type(have) is int and have == 1) and have != n and have != 1:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({n}) must match the existing size ({have}) "
                     f"at non-singleton dimension {i}. Target sizes: {shape}. "

@@ -27,7 +27,7 @@ from rushlight.passes.fuse import Step as Planned
 from rushlight.passes.order import Plan
 from rushlight.runtime.arena import ALIGNMENT, Block
 from rushlight.runtime.arena import plan as plan_memory
-from rushlight.runtime.control import Inlined, still_inside
+from rushlight.runtime.control import Inlined, pieces, plan_inside, still_inside
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 from rushlight.runtime.parts import Parts
@@ -301,7 +301,7 @@ class Assembly:
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Call) and not step.alias:
                 if isinstance(step.node.op, Control):
-                    self.inlined[number] = Inlined(step.node, self.build_inside)
+                    self.inlined[number] = Inlined(step.node, self.inside(number, step.node))
                     continue
                 if isinstance(step.node.op, Scan):
                     self.recurrence(number, step.node)
@@ -376,8 +376,12 @@ class Assembly:
                 slots[name] = self.slot_of[result]
         return slots
 
-    def build_inside(self, graph: Graph, plan: Plan) -> Program:
-        return build(graph, plan, self.machine, still=still_inside(graph))
+    def inside(self, _: int, node: Node) -> list[Program]:
+        """The programs of the graphs inside a node."""
+        return [
+            build(graph, plan_inside(graph), self.machine, still=still_inside(graph))
+            for graph in pieces(node)
+        ]
 
     def inline(self, node: Node, origin: int) -> None:
         """The steps of branches and loops."""

@@ -9,7 +9,7 @@ beginning to its end, unless it holds a library call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,10 +95,10 @@ def found_inside(graph: Graph, steps: Plan, path: Sequence[tuple[int, int]]) -> 
 class Inlined:
     """A node of control flow on its way into a program."""
 
-    def __init__(self, node: Node, build: Callable[[Graph, Plan], Program]) -> None:
+    def __init__(self, node: Node, programs: Sequence[Program]) -> None:
+        """``programs`` are those of its :func:`pieces`."""
         assert isinstance(node.op, Control)
-        self.node, self.attrs = node, node.attrs
-        self.programs = [build(graph, plan_inside(graph)) for graph in pieces(node)]
+        self.node, self.attrs, self.programs = node, node.attrs, programs
         self.states = dict(node.attrs["states"])  # operands by results
 
     def spaces(self, results: Sequence[Node | None]) -> Iterator[tuple[str, TensorType]]:

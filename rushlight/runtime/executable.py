@@ -151,6 +151,10 @@ class Executable:
     def plan(self) -> Plan:
         return self.lowered[1]
 
+    def plan_at(self, path: Sequence[tuple[int, int]]) -> Plan:
+        """The plan of the graph inside nodes to which a path leads."""
+        return found_inside(self.graph, self.plan, path)[1]
+
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
         """The outputs of the graph for these inputs and captured values."""
         try:
@@ -413,15 +417,13 @@ class Binding:
         code, position = int(self.error[0]), int(self.error[1])
         self.error[:ERROR] = 0
         assert isinstance(step, KernelStep)
-        executable = self.executable
-        error = errors_of(executable.graph, executable.plan, step)(code - 1, position)
+        error = errors_of(self.executable.plan_at(step.path), step)(code - 1, position)
         self.locate(error, step)
         raise error
 
     def locate(self, error: Exception, step: KernelStep | CallStep) -> None:
         """Notes the user's lines that a step comes from."""
-        _, plan = found_inside(self.executable.graph, self.executable.plan, step.path)
-        nodes = plan.steps[step.origin].nodes
+        nodes = self.executable.plan_at(step.path).steps[step.origin].nodes
         lines = {f"{n.source.file}:{n.source.line}": None for n in nodes if n.source is not None}
         place = f"in the compiled function, at {', '.join(lines)}"
         if lines and sys.version_info >= (3, 11):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.llvm import Function, module
 from rushlight.codegen.loops import lower
 from rushlight.dims import Dim, at, known
+from rushlight.graph.control import Control
 from rushlight.graph.extents import Sizes
 from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.graph.sizes import Sizer, symbols_in
@@ -24,9 +25,10 @@ from rushlight.runtime import natives
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.assembly import Assembly
 from rushlight.runtime.cache import object_code
+from rushlight.runtime.control import pieces, plan_inside, still_inside
 from rushlight.runtime.executable import Binding, Executable
 from rushlight.runtime.jit import load, target
-from rushlight.runtime.program import KernelStep
+from rushlight.runtime.program import KernelStep, Program
 from rushlight.runtime.verify import verify
 
 KEPT = 128  # sizes whose tables are kept
@@ -40,34 +42,37 @@ class Ready(NamedTuple):
     sizes: tuple[Dim, ...]
 
 
-class General:
-    """A compiled graph whose sizes are symbols; ``sizes`` says what they are in a call."""
+class Ground:
+    """A graph whose sizes are symbols, with what is the same for all of them: plan and kernels.
 
-    def __init__(self, sizes: Sizes, graph: Graph, holders: Any = (), arena: Any = None) -> None:
-        self.sizes, self.source = sizes, graph
-        self.graph = pipeline.run(graph)
-        self.machine = target()
-        symbols = symbols_in(self.graph)
+    Args:
+        texts: gets the kernels in LLVM assembly, by name.
+        planned: makes a plan for the graph at some sizes.
+        still: numbers of captured values of which what is made comes first.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        texts: dict[str, str],
+        planned: Callable[[Graph], Plan] = plan,
+        still: Sequence[int] = (),
+    ) -> None:
+        self.sizer, self.texts, self.still, self.machine = Sizer(graph), texts, still, target()
         # Other sizes than those of this call, none of them equal: what is equal by chance is not.
-        self.sizer = Sizer(self.graph)
-        concrete, new = self.sizer.at({s.name: s.samples[-1] for s in symbols})
-        back = {node: own for own, node in new.items()}
-        planned = plan(concrete)
-        self.plan = moved(planned, back)
-        self.texts: dict[str, str] = {}
-        self.kernels = {
-            number: [self.compiled(kernel) for kernel in lower(step, self.late(step))]
-            for number, step in enumerate(self.plan.steps)
-            if isinstance(step, Group)
-        }
-        code = object_code(module(self.texts.values())) if self.texts else b""
-        self.libraries = dict.fromkeys(self.texts, load([code])) if code else {}
-        self.instances: OrderedDict[tuple[int, ...], Sized] = OrderedDict()
-        self.arenas: dict[int, Arena] = {}
-        self.lock = threading.Lock()
-
-    def late(self, step: Any) -> list[Node]:
-        return [node for node in step.outputs if node in self.plan.stores]
+        concrete, new = self.sizer.at({s.name: s.samples[-1] for s in symbols_in(graph)})
+        self.plan = moved(planned(concrete), {node: own for own, node in new.items()})
+        self.kernels: dict[int, list[Ready]] = {}
+        self.inside: dict[int, list[Ground]] = {}  # of branches and loops, by steps
+        for number, step in enumerate(self.plan.steps):
+            if isinstance(step, Group):
+                late = [node for node in step.outputs if node in self.plan.stores]
+                self.kernels[number] = [self.compiled(kernel) for kernel in lower(step, late)]
+            elif isinstance(step.node.op, Control):
+                self.inside[number] = [
+                    Ground(piece, texts, plan_inside, still_inside(piece))
+                    for piece in pieces(step.node)
+                ]
 
     def compiled(self, kernel: Kernel) -> Ready:
         machine = self.machine
@@ -77,6 +82,30 @@ class General:
         name = f"k{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
         self.texts[name] = whole.replace("@NAME(", f"@{name}(")
         return Ready(kernel, name, tuple(body.sizes))
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[Graph, Plan, dict[Node, Node]]:
+        """Graph and plan for some sizes, and what the nodes have become."""
+        graph, new = self.sizer.at(sizes)
+        return graph, moved(self.plan, new), new
+
+    def program(self, sizes: Mapping[str, int]) -> Program:
+        """The program for some sizes."""
+        return SizedAssembly(self, sizes).program
+
+
+class General:
+    """A compiled graph whose sizes are symbols; ``sizes`` says what they are in a call."""
+
+    def __init__(self, sizes: Sizes, graph: Graph, holders: Any = (), arena: Any = None) -> None:
+        self.sizes, self.source = sizes, graph
+        self.graph = pipeline.run(graph)
+        texts: dict[str, str] = {}
+        self.ground = Ground(self.graph, texts)
+        code = object_code(module(texts.values())) if texts else b""
+        self.libraries = dict.fromkeys(texts, load([code])) if code else {}
+        self.instances: OrderedDict[tuple[int, ...], Sized] = OrderedDict()
+        self.arenas: dict[int, Arena] = {}
+        self.lock = threading.Lock()
 
     def address(self, name: str, texts: Mapping[str, str]) -> int:
         """Where a kernel is; one that some sizes need by themselves is compiled when they come."""
@@ -115,17 +144,20 @@ class Sized(Executable):
     def __init__(self, general: General, sizes: Mapping[str, int]) -> None:
         self.general, self.still, self.holders = general, [], ()
         self.source, self.sizes = general.graph, sizes
-        graph, new = general.sizer.at(sizes)
-        plan = moved(general.plan, new)
-        self.program = SizedAssembly(general, sizes, new, graph, plan).program
+        self.program = general.ground.program(sizes)
         verify(self.program, natives.registers())
         self.binding = Binding(self, general.memory)
 
     @property
     def lowered(self) -> tuple[Graph, Plan]:  # type: ignore[override]
         """Graph and plan, made again: they take more memory than all tables, and few ask."""
-        graph, new = self.general.sizer.at(self.sizes)
-        return graph, moved(self.general.plan, new)
+        return self.general.ground.at(self.sizes)[:2]
+
+    def plan_at(self, path: Sequence[tuple[int, int]]) -> Plan:
+        ground = self.general.ground
+        for origin, number in path:
+            ground = ground.inside[origin][number]
+        return ground.at(self.sizes)[1]
 
     def function(self, name: str, shared: bool) -> int:
         if shared:
@@ -145,23 +177,20 @@ class Sized(Executable):
 class SizedAssembly(Assembly):
     """Puts the compiled kernels of a general program to work for some sizes."""
 
-    def __init__(
-        self,
-        general: General,
-        sizes: Mapping[str, int],
-        new: Mapping[Node, Node],
-        graph: Graph,
-        plan: Plan,
-    ) -> None:
-        self.general, self.sizes, self.new = general, sizes, new
-        super().__init__(graph, plan, general.machine)
+    def __init__(self, ground: Ground, sizes: Mapping[str, int]) -> None:
+        self.ground, self.sizes = ground, sizes
+        graph, plan, self.new = ground.at(sizes)
+        super().__init__(graph, plan, ground.machine, still=ground.still)
+
+    def inside(self, number: int, _: Node) -> list[Program]:
+        return [ground.program(self.sizes) for ground in self.ground.inside[number]]
 
     def chain(self, *_: Any) -> None:
         """Kernels run by themselves."""
 
     def kernels(self, step: Group, origin: int) -> None:
         parts: dict[Any, int] = {}
-        for number, (kernel, name, dims) in enumerate(self.general.kernels[origin]):
+        for number, (kernel, name, dims) in enumerate(self.ground.kernels[origin]):
             count, chunk = kernel.parts_at(self.sizes)
             if count <= 0:
                 continue

@@ -32,8 +32,8 @@ BITS, SYMBOLS, RELOCATIONS, ZEROS, IMPLICIT = 1, 2, 4, 8, 9  # types of sections
 WRITTEN, LOADED, THREAD = 1, 2, 0x400  # flags of sections
 LIMIT = 1 << 30  # bytes of an object in memory
 
-IMPORTS = ("memcpy", "memmove", "memset", "fmod", "fmodf")
-"""Functions of the C library that LLVM puts into code."""
+IMPORTS = ("memcpy", "memmove", "memset", "fmod", "fmodf", "clock_gettime")
+"""Functions of the C library that LLVM puts into code, and that of the driver's clock."""
 
 PLACE, PAGE, LOW = "distance from the place", "distance of pages", "the last twelve bits"
 

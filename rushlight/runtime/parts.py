@@ -19,9 +19,8 @@ from rushlight.codegen.products import Place
 from rushlight.codegen.tiling import Works
 from rushlight.codegen.works import works_of
 from rushlight.graph.attributes import literal
-from rushlight.graph.ir import Graph, Node
+from rushlight.graph.ir import Node
 from rushlight.passes.order import Plan
-from rushlight.runtime.control import found_inside
 from rushlight.runtime.jit import Target
 from rushlight.runtime.natives import registers
 from rushlight.runtime.program import KernelStep
@@ -83,9 +82,8 @@ def text_of(kernel: Kernel, vector_bytes: int, has_f16c: bool, grain: int) -> st
     return function("NAME", kernel, vector_bytes, has_f16c, grain)
 
 
-def errors_of(graph: Graph, plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
+def errors_of(plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
     """The exceptions that a kernel can end with: (number, position) → exception."""
-    _, plan = found_inside(graph, plan, step.path)
     group: Any = plan.steps[step.origin]
     late = [node for node in group.outputs if node in plan.stores]
     errors = lower(group, late)[step.number].errors

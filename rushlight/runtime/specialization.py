@@ -255,8 +255,8 @@ class Traced:
 
     def number(self, t: Tensor) -> int:
         """The place of a tensor among the results."""
-        for i, known in enumerate(self.results):
-            if known is t:
+        for i, result in enumerate(self.results):
+            if result is t:
                 return i
         self.results.append(t)
         return len(self.results) - 1

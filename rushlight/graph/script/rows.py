@@ -51,7 +51,7 @@ class Rows:
 def rows_of(iterable: Any) -> Rows | None:
     """The rows of a tensor in a trace, or of what was made of some; None for anything else."""
     if isinstance(iterable, Tensor) and local.state.trace is not None and iterable.ndim:
-        return Rows(len(iterable), [iterable])
+        return Rows(iterable._array.shape[0], [iterable])
     return iterable if isinstance(iterable, Rows) else None
 
 

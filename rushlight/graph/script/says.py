@@ -85,7 +85,7 @@ class Text:
                     self.keep(value.forms[i], value.tensors[i])
         elif isinstance(value, Scalar):
             self.keep("n" + form, value.tensor)
-        elif isinstance(value, Tensor):
+        elif isinstance(value, Tensor) and local.state.trace is not None:
             self.keep("t" + form, value.detach())
         else:
             self.texts[-1] += repr(value) if form == "!" else format(value, form)
@@ -138,7 +138,7 @@ def show(*values: Any, sep: str | None = " ", end: str | None = "\n", **options:
         return print(*values, sep=sep, end=end, **options)
     made = Text()
     for i, value in enumerate(values):
-        made.add(" " if sep is None else sep) if i else None
+        made.add((" " if sep is None else sep) * (i > 0))
         listed(made, value)
     made.add("\n" if end is None else end)
     return speak("script.show", made.tensors, made.attributes)
@@ -149,11 +149,15 @@ def listed(made: Text, value: Any) -> None:
     if type(value) not in (tuple, list) or not is_unknown(value):
         made.add(value)
         return
-    made.add("(" if type(value) is tuple else "[")
+    begin, end = ("[", "]") if type(value) is list else ("(", ")" if len(value) > 1 else ",)")
+    made.add(begin)
     for i, item in enumerate(value):
-        made.add(", ") if i else None
-        made.add(item, "!") if not isinstance(item, (tuple, list)) else listed(made, item)
-    made.add(",)" if type(value) is tuple and len(value) == 1 else ")]"[type(value) is list])
+        made.add(", " * (i > 0))
+        if isinstance(item, (tuple, list)):
+            listed(made, item)
+        else:
+            made.add(item, "!")
+    made.add(end)
 
 
 def check(line: int, test: Any, message: Callable[[], Any] | None) -> None:
@@ -186,7 +190,7 @@ def fail(line: int, make: Callable[[], Any]) -> None:
         )
     made = Text()
     for i, part in enumerate(error.args):
-        made.add(", ") if i else None
+        made.add(", " * (i > 0))
         made.add(part)
     require(ops.zeros((), dtype=dtypes.bool_), kind, made)
     raise Failed

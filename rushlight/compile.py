@@ -332,8 +332,8 @@ class CompiledModule(Module):
 
 
 def required(function: Callable[..., Any]) -> Compiled:
-    """``function`` compiled; what cannot be part of a graph is an error."""
-    return Compiled(function, fullgraph=True)
+    """``function`` compiled, for each size; what cannot be part of a graph is an error."""
+    return Compiled(function, fullgraph=True, dynamic=False)
 
 
 def graph(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,75 @@
+"""Branches and loops in programs for all sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+
+
+def branch(x):
+    return rl.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+def recurrence(x):
+    weight = rl.eye(x.shape[1]) * 0.5
+
+    def body(h, row):
+        h = (h @ weight + row).tanh()
+        return h, h
+
+    return rl.scan(body, rl.zeros(x.shape[1]), x)
+
+
+def repeated(x):
+    again = lambda i, x: i < 3  # noqa: E731
+    return rl.while_loop(again, lambda i, x: (i + 1, (x * 1.1).sin()), (rl.tensor(0), x))[1]
+
+
+def nested(x):
+    def body(total, row):
+        total = rl.cond(row.sum() > 0, lambda t, r: t + r.exp(), lambda t, r: t - r, (total, row))
+        return total, total.sum()
+
+    return rl.scan(body, x[0] * 0, x)
+
+
+def script(x):
+    h = x * 2
+    if h.sum() > 1:
+        h = h * 0.5
+    for row in x:
+        h = h + row
+    return h.sum(0)
+
+
+SIZES = [(4, 5), (6, 5), (3, 5), (8, 7), (1, 5), (2, 9), (30, 40), (1, 1)]
+
+
+@pytest.mark.parametrize("function", [branch, recurrence, repeated, nested, script])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_control_flow_of_any_size(function, wanted):
+    rl.manual_seed(0)
+    compiled = rl.compile(function, fullgraph=True)
+    for size in SIZES:
+        x = rl.randn(*size, requires_grad=wanted)
+        results = [y if isinstance(y, tuple) else (y,) for y in (function(x), compiled(x))]
+        for expected, found in zip(*results, strict=True):
+            assert rl.allclose(found, expected, rtol=1e-4, atol=1e-5)
+        if wanted:
+            sums = [rl.stack([t.sum() for t in own]).sum() for own in results]
+            (expected,), (found,) = [rl.autograd.grad(total, [x]) for total in sums]
+            assert rl.allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert len(compiled.known) <= 2  # of one row, a loop may be none
+    assert sum(map(len, compiled.any_size.known.values())) <= 3
+
+
+def test_an_error_inside_names_its_line():
+    compiled = rl.compile(
+        lambda x, i: rl.cond(x.sum() > 0, lambda x, i: x[i], lambda x, i: x[0], (x, i)),
+        fullgraph=True,
+    )
+    for n in (3, 5, 8):
+        assert compiled(rl.ones(n, 2), rl.tensor(1)).tolist() == [1, 1]
+        with pytest.raises((IndexError, RuntimeError), match="out of"):
+            compiled(rl.ones(n, 2), rl.tensor(n))

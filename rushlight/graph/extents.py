@@ -143,6 +143,9 @@ class Extent:
     def imag(self) -> int:
         return 0
 
+    def conjugate(self) -> Extent:
+        return self
+
     def bit_length(self) -> int:
         return self.extents.settle(self.dim).bit_length()
 

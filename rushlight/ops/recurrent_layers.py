@@ -193,7 +193,7 @@ class RecurrentLayer(Fused, abstract=True):
     def compiled(self, operands, attrs, recording):
         if not self.worth_compiling(operands, attrs):
             return NotImplemented
-        rows, reverse = len(operands[1]._array), attrs["reverse"]
+        rows, reverse = operands[1]._array.shape[0], attrs["reverse"]
         options = {"steps": attrs["steps"], "reverse": reverse, "recording": recording}
         tensors, restored = bare(operands)
 

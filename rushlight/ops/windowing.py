@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.dims import at_least
+from rushlight.dims import at_least, is_known
 from rushlight.kernels.pooling import Window, Windows, holdings, hollow
 from rushlight.ops.elements import Index, among, chosen, flat, replaced, wide
 
@@ -75,8 +75,9 @@ def held(b: Any, own: Index, windows: Windows, padded: bool) -> Any:
 def shared(b: Any, x: Any, own: Index, windows: Windows, padded: bool, divisor: Any) -> Any:
     """``x`` divided by ``divisor``, else by how many elements the window of ``own`` holds."""
     if divisor is None:
-        counts = holdings(windows, padded, _INT64)
-        if counts.ndim:
+        known = is_known([n for w in windows for n in (w.length, w.outputs)])
+        counts = holdings(windows, padded, _INT64) if known else None
+        if counts is None or counts.ndim:
             count = held(b, own, windows, padded).cast(x.kind)
         else:
             count = b.constant(int(counts), x.kind)

@@ -1,4 +1,4 @@
-"""Graphs with false attributes: verification refuses them, or they compute what ops say."""
+"""Graphs with false attributes: verification refuses them, or they do no harm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from rushlight.ops.base import Op
 from rushlight.runtime.executable import Executable
 from tests.sampling import Maker, flat
 
-UNDEFINED = ("empty", "empty_like", "empty_strided", "empty_permuted", "sound", "sort", "argsort")
+UNDEFINED = (
+    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided",
+    "sound", "sort", "argsort", "cdist",
+)  # fmt: skip
+"""Ops whose results are arbitrary, or whose attributes say the same thing twice."""
 NUMBERS = (-7, -1, 0, 1, 2, 1000)
 
 
@@ -99,9 +103,10 @@ def survive(graph: Graph) -> str:
         found: Any = Executable(graph).run(inputs, ())
     except Exception as error:
         found = error
-    if isinstance(expected, Exception) or isinstance(found, Exception):
-        both = isinstance(expected, Exception) and isinstance(found, Exception)
-        return "failed" if both else f"MISMATCH {expected!r:.80} {found!r:.80}"
+    if isinstance(found, Exception):
+        return "failed"
+    if isinstance(expected, Exception):
+        return f"MISMATCH: runs in spite of {expected!r:.80}"
     for a, b in zip(expected, found, strict=True):
         same = np.allclose(
             np.asarray(a, np.float64), np.asarray(b, np.float64), 1e-3, 1e-4, equal_nan=True

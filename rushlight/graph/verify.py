@@ -30,6 +30,7 @@ from rushlight.graph.ir import (
 )
 from rushlight.graph.streams import STATE
 from rushlight.graph.templates import room
+from rushlight.kernels.pooling import Window
 from rushlight.ops.base import Composite, Op
 from rushlight.ops.families import Elementwise, Pointwise
 
@@ -161,10 +162,14 @@ def check_attributes(
             raise TypeError(f"{name}={value!r:.40} is no dimension of {most}")
         if name in SIZES and not all([x is None or in_range(x, 0, 1 << 62) for x in parts]):
             raise TypeError(f"{name}={value!r:.40} is no size")
+        for part in parts:
+            if isinstance(part, Window) and not all(map(in_range, part, LEAST, [1 << 40] * 6)):
+                raise TypeError(f"{part} is no window")
         if name == "chain":
             check_chain(value, first)
 
 
+LEAST = (0, 0, 1, 1, 0, 1)  # of the numbers of a window
 DIMS = ("dim", "dims", "dim0", "dim1", "axis", "dimension")
 SIZES = ("shape", "size", "sizes")
 FROM_BOTH_ENDS = {

@@ -312,7 +312,7 @@ def is_of_fold(node: Node, size: int) -> bool:
             continue
         for n in below.inputs:
             if n is not None and n not in seen and not is_leaf(n):
-                if n.op is ITEM or below.op is ITEM or types(n)[0].size == node.type.size:
+                if n.op is ITEM or below.op is ITEM or types(n)[0].size == types(node)[0].size:
                     seen.add(n)
                     stack.append(n)
     return False

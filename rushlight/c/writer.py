@@ -144,8 +144,9 @@ class Writer:
         depth = max([self.floor, *[d for _, d in operands]])
         text = self.compute(v, [x for x, _ in operands])
         here = depth == len(self.blocks) - 1 or v.kind == INDEX
-        # Compilers warn of comparisons with what they see to be a truth value.
-        named = v.op == "checked" or (v.op == "cast" and v.args[0].kind == BOOL)
+        # Compilers warn of comparisons with what they see to be a truth value, or a complement.
+        odd = v.op == "not" or (v.op == "cast" and v.args[0].kind == BOOL)
+        named = v.op == "checked" or (odd and v.kind != BOOL)
         if self.uses.get(v, 0) <= 1 and here and len(text) < LONGEST and not named:
             return text, depth
         return self.let(v, text, depth), depth

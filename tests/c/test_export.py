@@ -119,7 +119,8 @@ def test_a_language_model_checks_its_words(tmp_path: Path) -> None:
     with pytest.raises(Failure) as caught:
         built.run([np.full((2, 8), 20)])
     code, position, message = caught.value.args
-    assert (code, position) == (16, 20)
+    assert code >= 16
+    assert position == 20
     assert "index" in message
     assert "test_export.py" in message
 

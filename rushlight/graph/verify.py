@@ -163,7 +163,7 @@ def check_attributes(
         if name in SIZES and not all([x is None or in_range(x, 0, 1 << 62) for x in parts]):
             raise TypeError(f"{name}={value!r:.40} is no size")
         for part in parts:
-            if isinstance(part, Window) and not all(map(in_range, part, LEAST, [1 << 40] * 6)):
+            if isinstance(part, Window) and not is_window(part):
                 raise TypeError(f"{part} is no window")
         if name == "chain":
             check_chain(value, first)
@@ -177,6 +177,14 @@ FROM_BOTH_ENDS = {
     *[f"{how}_pool{rank}d" for how in ("max", "avg") for rank in (1, 2, 3)],
 }
 """Ops whose dimensions may be negative in a graph; others have them from 0 on."""
+
+
+def is_window(w: Window) -> bool:
+    """Whether all windows begin in front of the end, and reach beyond the beginning."""
+    if not all(map(in_range, w, LEAST, [1 << 40] * len(LEAST))):
+        return False
+    last = (w.outputs - 1) * w.stride - w.padding
+    return w.padding <= (w.size - 1) * w.dilation and last <= w.length
 
 
 def in_range(x: Any, least: int, most: int) -> bool:

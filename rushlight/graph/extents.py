@@ -26,7 +26,7 @@ from rushlight.dims import (
 )
 from rushlight.errors import user_line
 from rushlight.graph.host import Host
-from rushlight.graph.inference import Rule, inferred
+from rushlight.graph.inference import Rule, TooLarge, inferred
 from rushlight.graph.ir import Node, TensorType, type_of
 from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op
@@ -34,6 +34,9 @@ from rushlight.tensor import Tensor
 
 if TYPE_CHECKING:
     from rushlight.graph.trace import Trace
+
+
+TRIED = 1 << 20  # elements on which an op is tried to see the shapes of its results
 
 
 class Sizes(threading.local):
@@ -322,6 +325,8 @@ class Extents:
         """The type of the results of an op for all sizes."""
 
         def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+            if op.infer is None and sum([t.size for t in types if t]) > TRIED:
+                raise TooLarge
             return type_of(self.trace.infer(op, (), [blank(t) for t in types], attrs))
 
         return self.inferred(rule, [None if n is None else n.type for n in nodes], attrs)

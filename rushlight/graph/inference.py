@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,10 @@ Rule = Callable[[Sequence[Any], Mapping[str, Any]], Type]
 
 class Irregular(Exception):
     """A size of a result is no simple function of those of the operands."""
+
+
+class TooLarge(Exception):
+    """An op would have to be tried on more elements than that is worth."""
 
 
 def inferred(
@@ -49,32 +54,38 @@ def inferred(
         here = [t and TensorType(known(t.shape, world), t.dtype) for t in types]
         return rule(here, {name: known(value, world) for name, value in attrs.items()})
 
-    places = worlds(symbols)
-    found = [at(world) for world in places]
+    def tried(wanted: Sequence[World]) -> list[tuple[World, Type]]:
+        made = []
+        for world in wanted:
+            with contextlib.suppress(TooLarge):
+                made.append((world, at(world)))
+        return made
+
+    first = tried(worlds(symbols))
     others: dict[bool, list[tuple[World, Type]]] = {True: [], False: []}
     for world in strange_worlds(symbols):
         possible = holds is not None and holds(world)
         try:
             others[possible].append((world, at(world)))
+        except TooLarge:
+            continue
         except Exception:
             if possible:
                 raise
     # Impossible sizes tell less than possible ones, and more than none.
     several = others[True] if len(others[True]) >= ENOUGH else others[True] + others[False]
-    if len(several) < ENOUGH:
+    if len(several) < ENOUGH or not first:
         raise Irregular("there are too few sizes for which it can be found out")
-    places += [world for world, _ in several]
-    found += [kind for _, kind in several]
     likely = [*likely_of(sizes), *likely_of(attrs.values())]
     try:
-        return fitting(found, likely, places)
+        return fitting([*first, *several], likely)
     except Irregular:
-        places += (more := worlds(symbols, MORE_STEPS))
-        return fitting([*found, *map(at, more)], likely, places)
+        return fitting([*first, *several, *tried(worlds(symbols, MORE_STEPS))], likely)
 
 
-def fitting(found: Sequence[Any], likely: Sequence[Size], places: Sequence[World]) -> Any:
-    """The type that is ``found[k]`` in the k-th of ``places``."""
+def fitting(pairs: Sequence[tuple[World, Any]], likely: Sequence[Size]) -> Any:
+    """The type that is, in each of some worlds, the one found there."""
+    places, found = zip(*pairs, strict=True)
     several = [t if isinstance(t, tuple) else (t,) for t in found]
     made = []
     for columns in zip(*several, strict=True):

@@ -68,7 +68,7 @@ class RNNCellBase(Module):
         batched = input.ndim == 2
         x = input if batched else input.unsqueeze(0)
         if hx is None:
-            hx = ops.zeros(len(x), self.hidden_size, dtype=x.dtype)
+            hx = ops.zeros(x.shape[0], self.hidden_size, dtype=x.dtype)
         elif not batched:
             hx = hx.unsqueeze(0)
         y = getattr(ops, function)(x, hx, *self._weights())
@@ -166,7 +166,7 @@ class LSTMCell(RNNCellBase):
         batched = input.ndim == 2
         x = input if batched else input.unsqueeze(0)
         if hx is None:
-            zeros = ops.zeros(len(x), self.hidden_size, dtype=x.dtype)
+            zeros = ops.zeros(x.shape[0], self.hidden_size, dtype=x.dtype)
             states: Any = (zeros, zeros)
         else:
             states = hx if batched else [state.unsqueeze(0) for state in hx]

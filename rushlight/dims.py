@@ -30,6 +30,7 @@ Size = Any
 """An int, or a :class:`Dim`."""
 
 Monomial = tuple["Atom", ...]
+NONE: frozenset[Any] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,14 @@ class Symbol:
     example: int = field(compare=False)
 
     @property
+    def text(self) -> str:
+        return self.name
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset((self,))
+
+    @property
     def samples(self) -> tuple[int, ...]:
         """Other sizes, somewhat larger, by which shapes of results are found out."""
         return tuple([self.sample(k) for k in STEPS])
@@ -48,29 +57,28 @@ class Symbol:
         first = self.example + APART
         return first + (LETTERS.index(self.name) - first) % APART + APART * k
 
-    def __str__(self) -> str:
-        return self.name
-
     def at(self, sizes: Mapping[str, Size]) -> Size:
         return sizes[self.name]
 
 
-@dataclass(frozen=True, slots=True)
 class Operation:
-    """A quotient, remainder, minimum or maximum that does not come out even."""
+    """A quotient, remainder, minimum or maximum (// % min max) that does not come out even."""
 
-    sign: str  # // % min max
-    left: Size
-    right: Size
+    __slots__ = ("example", "left", "right", "sign", "symbols", "text")
 
-    def __str__(self) -> str:
-        if self.sign in ("min", "max"):
-            return f"{self.sign}({self.left},{self.right})"
-        return f"({enclosed(self.left)}{self.sign}{enclosed(self.right)})"
+    def __init__(self, sign: str, left: Size, right: Size) -> None:
+        self.sign, self.left, self.right = sign, left, right
+        self.symbols = symbols_of((left, right))
+        self.example: int = COMPUTE[sign](example(left), example(right))
+        self.text = f"{sign}({left},{right})"
+        if sign in ("//", "%"):
+            self.text = f"({enclosed(left)}{sign}{enclosed(right)})"
 
-    @property
-    def example(self) -> int:
-        return COMPUTE[self.sign](example(self.left), example(self.right))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operation) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     def at(self, sizes: Mapping[str, Size]) -> Size:
         return COMPUTE[self.sign](at(self.left, sizes), at(self.right, sizes))
@@ -104,12 +112,16 @@ class Dim:
     (True, False)
     """
 
-    __slots__ = ("example", "terms")
+    __slots__ = ("example", "symbols", "terms", "text")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms = dict(sorted(terms.items(), key=lambda item: [str(atom) for atom in item[0]]))
+        self.terms = dict(sorted(terms.items(), key=lambda item: [a.text for a in item[0]]))
         factors = [c * prod([a.example for a in atoms]) for atoms, c in self.terms.items()]
         self.example: int = sum(factors)
+        self.symbols: frozenset[Symbol] = frozenset().union(
+            *[a.symbols for atoms in self.terms for a in atoms]
+        )
+        self.text = self.written()
 
     @staticmethod
     def symbol(name: str, example: int) -> Dim:
@@ -117,19 +129,23 @@ class Dim:
         return Dim({(Symbol(name, example),): 1})
 
     def __repr__(self) -> str:
+        return self.text
+
+    def written(self) -> str:
+        """The size as graphs show it, which says all."""
         parts = []
         for atoms, factor in sorted(self.terms.items(), key=lambda item: -len(item[0])):
-            names = [str(atom) for atom in atoms]
+            names = [atom.text for atom in atoms]
             if not atoms or abs(factor) != 1:
                 names.insert(0, str(abs(factor)))
             parts.append(("-" if factor < 0 else "+") + "*".join(names))
         return "".join(parts).removeprefix("+")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.terms == other.terms
+        return isinstance(other, Dim) and self.text == other.text
 
     def __hash__(self) -> int:
-        return hash(tuple(self.terms.items()))
+        return hash(self.text)
 
     def __index__(self) -> int:
         raise TypeError(f"the size {self} is known at a run only")
@@ -140,6 +156,9 @@ class Dim:
 
     def __neg__(self) -> Size:
         return multiplied(self, -1)
+
+    def __pos__(self) -> Dim:
+        return self
 
 
 def operator_of(compute: Callable[[Size, Size], Size], swapped: bool = False) -> Callable[..., Any]:
@@ -174,7 +193,7 @@ def multiplied(a: Size, b: Size) -> Size:
     total: dict[Monomial, int] = {}
     for left, m in terms_of(a).items():
         for right, n in terms_of(b).items():
-            atoms = tuple(sorted((*left, *right), key=str))
+            atoms = tuple(sorted((*left, *right), key=lambda atom: atom.text))
             total[atoms] = total.get(atoms, 0) + m * n
     return made(total)
 
@@ -244,12 +263,17 @@ def at(size: Size, sizes: Mapping[str, Size]) -> Any:
     """A size, with the symbols known."""
     if isinstance(size, int):
         return size
-    return sum([c * prod([a.at(sizes) for a in atoms]) for atoms, c in size.terms.items()])
+    memo = sizes.memo if type(sizes) is World else {}
+    if size.text not in memo:
+        memo[size.text] = sum(
+            [c * prod([a.at(sizes) for a in atoms]) for atoms, c in size.terms.items()]
+        )
+    return memo[size.text]
 
 
 def is_symbol(size: Size) -> bool:
     """Whether a size is one symbol and nothing else."""
-    return isinstance(size, Dim) and str(size) in LETTERS
+    return isinstance(size, Dim) and size.text in LETTERS
 
 
 def partly(value: Any, sizes: Mapping[str, int]) -> Any:
@@ -272,14 +296,11 @@ def at_least(a: Size, b: Size) -> bool:
     return all([factor >= 0 for factor in terms_of(a - b).values()])
 
 
-def symbols_of(value: Any) -> set[Symbol]:
+def symbols_of(value: Any) -> frozenset[Symbol]:
     """The symbols in a size, or in the sizes that a tuple, slice or the like holds."""
     if isinstance(value, Dim):
-        atoms = [atom for monomial in value.terms for atom in monomial]
-        inner = [x for a in atoms if isinstance(a, Operation) for x in (a.left, a.right)]
-        own = {a for a in atoms if isinstance(a, Symbol)}
-        return own.union(*map(symbols_of, inner))
-    return set().union(*map(symbols_of, parts_of(value)))
+        return value.symbols
+    return NONE.union(*map(symbols_of, parts_of(value)))
 
 
 def parts_of(value: Any) -> Iterable[Any]:
@@ -309,12 +330,19 @@ def known(value: Any, sizes: Mapping[str, Size]) -> Any:
     return remade(value, parts)
 
 
-World = Mapping[str, int]
+class World(dict[str, int]):
+    """What symbols might be, by their names; sizes are worked out once in each."""
+
+    __slots__ = ("memo",)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__(sizes)
+        self.memo: dict[str, Any] = {}
 
 
 def worlds(symbols: Sequence[Symbol], steps: Iterable[int] = STEPS) -> list[World]:
     """Sizes that symbols might have together."""
-    return [{s.name: s.sample(k) for s in symbols} for k in steps]
+    return [World({s.name: s.sample(k) for s in symbols}) for k in steps]
 
 
 def strange_worlds(symbols: Sequence[Symbol]) -> list[World]:
@@ -332,7 +360,7 @@ def strange_worlds(symbols: Sequence[Symbol]) -> list[World]:
         for k, turn in enumerate(turns)
     ]
     small = [{s.name: (k * (i + 1) + i) % 5 for s, i in place.items()} for k in range(5)]
-    return [*(mixed if len(symbols) > 1 else ()), *swapped, *small]
+    return [*map(World, [*(mixed if len(symbols) > 1 else ()), *swapped, *small])]
 
 
 def fitted(found: Sequence[int], likely: Iterable[Size], places: Sequence[World]) -> Size | None:
@@ -345,16 +373,18 @@ def fitted(found: Sequence[int], likely: Iterable[Size], places: Sequence[World]
     if len(set(found)) == 1:
         return found[0]
     dims = list(dict.fromkeys([d for d in likely if isinstance(d, Dim)]))
+    values = {d: [at(d, w) for w in places] for d in dims}
     for d in dims:
-        if all([at(d, w) == n for w, n in zip(places, found, strict=True)]):
+        if values[d] == [*found]:
             return d
     pairs = [*itertools.combinations_with_replacement(dims, 2)]
-    more = [multiplied(d, e) for d, e in pairs] + [added(d, e) for d, e in pairs]
-    more += [d - e for d, e in itertools.permutations(dims, 2)]
-    for d in (*dims, *more):
-        line = on_line(found, [at(d, w) for w in places])
+    tried: list[tuple[Callable[..., Size], tuple[Dim, ...]]] = [(operator.pos, (d,)) for d in dims]
+    tried += [(how, pair) for how in (operator.mul, operator.add) for pair in pairs]
+    tried += [(operator.sub, pair) for pair in itertools.permutations(dims, 2)]
+    for how, some in tried:
+        line = on_line(found, [*map(how, *[values[d] for d in some])])
         if line is not None:
-            whole = added(multiplied(d, line[0]), line[1])
+            whole = added(multiplied(how(*some), line[0]), line[1])
             return whole if line[2] == 1 else whole // line[2]
     return None
 

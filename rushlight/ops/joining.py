@@ -128,6 +128,7 @@ class Cat(Join):
     errors = [
         Fails(RuntimeError, r"Expected size 3 but got size 4 .* \[2, 4\]", [T(2, 3), T(2, 4)]),
         Fails(RuntimeError, "same number of dimensions: got 2 and 1", [T(2, 3), T(4)]),
+        Fails(RuntimeError, "same number of dimensions: got 2 and 1", [T(2, 3), T(2)], -1),
         Fails(RuntimeError, r"zero-dimensional tensor \(at position 1\)", [T(1), T()]),
         Fails(ValueError, "expected a non-empty list of Tensors", []),
         Fails(TypeError, "element 1 in argument 0, but got float", [T(2), 1.0]),
@@ -160,7 +161,8 @@ class Cat(Join):
         d = axis(dim, len(first))
         before, after = first[:d], first[d + 1 :]
         for i, shape in enumerate(shapes):
-            if (shape[:d] != before or shape[d + 1 :] != after) and shape != (0,):
+            alike = len(shape) == len(first) and shape[:d] == before and shape[d + 1 :] == after
+            if not alike and shape != (0,):
                 raise mismatch(first, shape, d, i)
         kind = common_kind(given)
         if len(first) > 1:

@@ -138,9 +138,15 @@ def sliced(x: Node, d: int, a: int, b: int | None, s: int) -> Any:
     return x if (a, s) == (0, 1) and whole else None
 
 
-def slices(x: Node, d: int, a: int, s: int, p: int, q: int, r: int) -> Term:
-    """Every r-th from p to q of every s-th from a on."""
-    return part(x, dim=d, start=a + s * p, end=least(a + s * q, x.type.shape[d]), step=s * r)
+def slices(x: Node, d: int, a: Any, b: Any, s: int, p: Any, q: Any, r: int) -> Any:
+    """Every r-th from p to q of every s-th from a to b."""
+    size = x.type.shape[d]
+    if is_known((size, a, b, p, q)):
+        places = range(size)[a:b:s][p:q:r]
+        return part(x, dim=d, start=places.start, end=places.stop, step=places.step)
+    if None in (a, b, p, q):
+        return None
+    return part(x, dim=d, start=a + s * p, end=least(a + s * q, size), step=s * r)
 
 
 def folds(x: Any, d: Any, size: Sequence[int]) -> tuple[list[int], int] | None:

@@ -340,12 +340,28 @@ class World(dict[str, int]):
         self.memo: dict[str, Any] = {}
 
 
-def worlds(symbols: Sequence[Symbol], steps: Iterable[int] = STEPS) -> list[World]:
+def once_for_each(function: Callable[..., Sequence[World]]) -> Callable[..., Sequence[World]]:
+    """Worlds of symbols, the same for symbols of the same names and examples."""
+
+    @functools.lru_cache(maxsize=256)
+    def made_once(names: tuple[tuple[str, int], ...], *others: Any) -> Sequence[World]:
+        return tuple(function([Symbol(*pair) for pair in names], *others))
+
+    @functools.wraps(function)
+    def call(symbols: Sequence[Symbol], *others: Any) -> Sequence[World]:
+        return made_once(tuple([(s.name, s.example) for s in symbols]), *others)
+
+    return call
+
+
+@once_for_each
+def worlds(symbols: Sequence[Symbol], steps: Iterable[int] = STEPS) -> Sequence[World]:
     """Sizes that symbols might have together."""
     return [World({s.name: s.sample(k) for s in symbols}) for k in steps]
 
 
-def strange_worlds(symbols: Sequence[Symbol]) -> list[World]:
+@once_for_each
+def strange_worlds(symbols: Sequence[Symbol]) -> Sequence[World]:
     """Sizes that do not go up together, those of each other, and small ones.
 
     Not all may make sense, but which one is smaller changes, and so do all differences.

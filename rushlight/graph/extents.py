@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -263,6 +264,7 @@ class Extents:
     def __init__(self, trace: Trace, sizes: Sizes) -> None:
         self.trace, self.sizes = trace, sizes
         self.conditions: dict[Condition, None] = {}
+        self.checked: dict[int, tuple[Any, int, bool]] = {}  # sizes with how many of them hold
         self.numbers: dict[Dim, Host] = {}
 
     def extent(self, size: Size) -> Any:
@@ -290,7 +292,12 @@ class Extents:
 
     def possible(self, sizes: Mapping[str, int]) -> bool:
         """Whether what was decided holds for these sizes, as far as it is about them alone."""
-        return all([c.holds(sizes) for c in self.conditions if c.symbols <= set(sizes)])
+        _, count, holds = self.checked.get(id(sizes), (sizes, 0, True))
+        if holds and count < len(self.conditions):
+            new = itertools.islice(self.conditions, count, None)
+            holds = all([c.holds(sizes) for c in new if c.symbols <= set(sizes)])
+            self.checked[id(sizes)] = sizes, len(self.conditions), holds
+        return holds
 
     def settle(self, dim: Dim) -> int:
         """An end to this trace: the next one is for that number."""

@@ -443,6 +443,11 @@ def is_extent(n: Any) -> bool:
     return type(n).__name__ == "Extent"
 
 
+def usual(n: Any) -> int:
+    """A size of a trace as it is in this call: for decisions that make no difference to results."""
+    return n.dim.example if is_extent(n) else n
+
+
 class Settled(BaseException):
     """A function needs the number that a size is: its symbols are known in the next trace.
 

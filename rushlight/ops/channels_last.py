@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from rushlight.config import config
-from rushlight.dims import is_extent
+from rushlight.dims import is_extent, usual
 from rushlight.kernels.windows import Geometry, Sizes
 from rushlight.ops.base import Op, ops, registry
 from rushlight.ops.views import View
@@ -208,7 +208,7 @@ def tile_of(v: Tensor, columns: int, geometry: Geometry, cost: Moved) -> int:
     """
     if not config.winograd or geometry._replace(padding=()) != PLAIN or v.shape[3:5] != (3, 3):
         return 0
-    images, height, width, _, _, channels = v.shape
+    images, height, width, _, _, channels = [usual(n) for n in v.shape]
     if channels % LANES or columns % LANES:
         return 0
     costs = {0: 9 * images * height * width * channels * columns}

@@ -1,0 +1,131 @@
+"""Every op, compiled once for all sizes: at other sizes than the first it is as in dynamic mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.ops.base import Op
+from rushlight.ops.samples import S, T
+from rushlight.symbol import TraceError
+from tests.compiled.test_ops import DEFINED, MAY_REFUSE, PUBLIC, agree
+from tests.sampling import Maker, flat, supported
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+OTHERS: tuple[Callable[[int], int], ...] = (
+    lambda n: n,
+    lambda n: n + 2 if n > 1 else n,
+    lambda n: n + 5 if n > 2 else n,
+    lambda n: 1 if n > 2 else n,
+    lambda n: 0 if n == 3 else n,
+)
+"""Sizes in the places of those of a sample: grown, all 1, and nothing."""
+
+COMMON = (
+    "abs", "add", "sub", "mul", "div", "pow", "exp", "sigmoid", "where", "clamp", "sum", "mean",
+    "var", "amax", "argmax", "cumsum", "sort", "topk", "softmax", "log_softmax", "matmul", "bmm",
+    "addmm", "einsum", "cat", "stack", "permute", "flatten", "gather", "scatter", "index_select",
+    "tril", "masked_fill", "flip", "nn.functional.linear",
+    "nn.functional.conv2d", "nn.functional.conv_transpose2d", "nn.functional.max_pool2d",
+    "nn.functional.avg_pool2d", "nn.functional.layer_norm", "nn.functional.group_norm",
+    "nn.functional.rms_norm", "nn.functional.batch_norm", "nn.functional.embedding",
+    "nn.functional.cross_entropy", "nn.functional.mse_loss", "nn.functional.gelu",
+    "nn.functional.pad", "nn.functional.scaled_dot_product_attention",
+)  # fmt: skip
+"""What networks are made of: these have one program for all sizes of their first sample."""
+
+SETTLED = {
+    "as_strided": "steps in memory are numbers",
+    "diagonal": "its length is the smaller one of two sizes less an offset",
+    "diag": "its length is the smaller one of two sizes less an offset",
+    "diag_embed": "it is written to a diagonal",
+    "split": "how many results there are depends on a size",
+    "chunk": "how many results there are depends on a size",
+    "unbind": "how many results there are depends on a size",
+    "combinations": "rows are counted in Python",
+    "gradient": "edges are treated in Python",
+    "linalg.qr": "a side of the results is the smaller one of two sizes",
+    "linalg.svd": "a side of the results is the smaller one of two sizes",
+}
+"""Ops that need a size as a number, and why: each size has a program of its own."""
+
+
+def grown(x: Any, size: Callable[[int], int]) -> Any:
+    """A sample with other sizes, but for tensors whose values are given."""
+    if isinstance(x, T):
+        if x.values is not None:
+            return x
+        options = {name: getattr(x, name) for name in ("dtype", "low", "high", "distinct", "grad")}
+        return T(*[size(n) for n in x.shape], **options)
+    if isinstance(x, (list, tuple)):
+        return type(x)([grown(part, size) for part in x])
+    return {name: grown(part, size) for name, part in x.items()} if isinstance(x, dict) else x
+
+
+def outcome(call: Callable[..., Any], sample: S, dtype: Any, size: Callable[[int], int]) -> Any:
+    """Results, gradients and operands afterwards; or an error."""
+    maker = Maker(dtype=dtype, grad=True)
+    args, kwargs = (
+        maker.make(grown(list(sample.args), size)),
+        maker.make(grown(sample.kwargs, size)),
+    )
+    rl.manual_seed(0)
+    try:
+        results = flat(call(args, kwargs))
+    except TraceError:
+        raise
+    except Exception as error:
+        return error
+    return [*results, *[t.grad for t in maker.tensors], *maker.tensors]
+
+
+def check(op: Op, sample: S) -> Any:
+    """Compares one compiled function with dynamic mode, size after size."""
+
+    def function(args: Any, kwargs: Any) -> Any:
+        y = op.call(*args, **kwargs)
+        roots = [t for t in flat(y) if t.requires_grad and t.numel()]
+        if roots:
+            rl.autograd.backward(roots, [rl.ones_like(t) for t in roots])
+        return y
+
+    kinds = list(supported(op))
+    dtype = rl.float32 if rl.float32 in kinds else kinds[0]
+    compiled = rl.compile(function, fullgraph=True, dynamic=True)
+    for size in OTHERS:
+        wanted, found = (outcome(call, sample, dtype, size) for call in (function, compiled))
+        assert isinstance(wanted, Exception) == isinstance(found, Exception), (wanted, found)
+        if not isinstance(wanted, Exception):
+            for a, b in zip(wanted, found, strict=True):
+                agree(a, b)
+    return compiled
+
+
+def samples() -> Iterator[Any]:
+    for name in DEFINED:
+        for i, sample in enumerate(PUBLIC[name].samples[:3]):
+            yield pytest.param(name, sample, id=f"{name}-{i}")
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_one_program_serves_all_sizes(name: str) -> None:
+    compiled = check(PUBLIC[name], PUBLIC[name].samples[0])
+    assert not compiled.any_size.refused
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_a_size_that_is_needed_as_a_number(name: str) -> None:
+    check(PUBLIC[name], PUBLIC[name].samples[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "sample"), list(samples()))
+def test_ops_at_other_sizes(name: str, sample: S) -> None:
+    try:
+        check(PUBLIC[name], sample)
+    except TraceError:
+        assert name in MAY_REFUSE

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
 from typing import Any, TypeVar
@@ -454,7 +454,7 @@ class Settled(BaseException):
     ``chosen`` if it has asked for just this number, and may do without another one.
     """
 
-    def __init__(self, symbols: set[Symbol], line: str, chosen: bool = False) -> None:
+    def __init__(self, symbols: Collection[Symbol], line: str, chosen: bool = False) -> None:
         super().__init__(f"{', '.join([s.name for s in symbols])} at {line}")
         self.symbols, self.line, self.chosen = symbols, line, chosen
 

@@ -157,6 +157,8 @@ def blocks(images: int, height: int, count: Sizes) -> list[tuple[slice, list[Pla
 
     They follow from the sizes alone, so that a result does not depend on the number of threads.
     """
+    if 0 in count:
+        return []
     columns = max(COLUMNS, BLOCK // height)
     together = max(1, columns // prod(count))
     places = list(divided(count, columns))

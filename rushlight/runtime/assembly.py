@@ -376,8 +376,8 @@ class Assembly:
                 slots[name] = self.slot_of[result]
         return slots
 
-    def inside(self, _: int, node: Node) -> list[Program]:
-        """The programs of the graphs inside a node."""
+    def inside(self, number: int, node: Node) -> list[Program]:
+        """The programs of the graphs inside a node, that of a step."""
         return [
             build(graph, plan_inside(graph), self.machine, still=still_inside(graph))
             for graph in pieces(node)

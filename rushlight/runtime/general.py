@@ -149,7 +149,7 @@ class Sized(Executable):
         self.binding = Binding(self, general.memory)
 
     @property
-    def lowered(self) -> tuple[Graph, Plan]:  # type: ignore[override]
+    def lowered(self) -> tuple[Graph, Plan]:
         """Graph and plan, made again: they take more memory than all tables, and few ask."""
         return self.general.ground.at(self.sizes)[:2]
 
@@ -182,7 +182,7 @@ class SizedAssembly(Assembly):
         graph, plan, self.new = ground.at(sizes)
         super().__init__(graph, plan, ground.machine, still=ground.still)
 
-    def inside(self, number: int, _: Node) -> list[Program]:
+    def inside(self, number: int, node: Node) -> list[Program]:
         return [ground.program(self.sizes) for ground in self.ground.inside[number]]
 
     def chain(self, *_: Any) -> None:

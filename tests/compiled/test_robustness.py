@@ -344,7 +344,8 @@ class TestRefusals:
             lambda x: x * x.sum().tolist(), lambda x: x if x.sum() > 0 else x.sum(),
             lambda x: x[: int(x.sum())], lambda x: {float(x[0]): x}, lambda x: x * x.tolist()[0],
             lambda x: np.sin(x.numpy()), lambda x: np.sin(x), lambda x: list(range(x[0])),
-            lambda x: (print(x.tolist()), x)[1], lambda x: f"{x}", lambda x: x[x > 0], lambda x: x.nonzero(),
+            lambda x: (print(x.tolist()), x)[1], lambda x: f"{x}", lambda x: x[x > 0],
+            lambda x: x.nonzero(),
             lambda x: rl.masked_select(x, x > 0), lambda x: rl.unique(x),
         ],
     )  # fmt: skip

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 TRIED = 1 << 20  # elements on which an op is tried to see the shapes of its results
+ADDRESSED = 1 << 28  # elements of operands whose shapes alone are looked at
 
 
 class Sizes(threading.local):
@@ -332,7 +333,8 @@ class Extents:
         """The type of the results of an op for all sizes."""
 
         def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-            if op.infer is None and sum([t.size for t in types if t]) > TRIED:
+            most = TRIED if op.infer is None else ADDRESSED
+            if sum([t.size for t in types if t]) > most:
                 raise TooLarge
             return type_of(self.trace.infer(op, (), [blank(t) for t in types], attrs))
 

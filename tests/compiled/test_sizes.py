@@ -304,3 +304,55 @@ def test_many_sizes_take_no_more_memory():
     assert programs(compiled) == (1, 1)
     (made,) = [made for several in compiled.any_size.known.values() for made in several]
     assert len(made.forward.arenas) <= 4
+
+
+RECURRENT = {
+    "LSTM": lambda: nn.LSTM(5, 6, batch_first=True),
+    "GRU": lambda: nn.GRU(5, 6, 2, batch_first=True),
+    "RNN": lambda: nn.RNN(5, 6, batch_first=True),
+    "both ways": lambda: nn.LSTM(5, 6, bidirectional=True, batch_first=True),
+}
+LENGTHS = [(3, 4), (5, 9), (1, 1), (8, 30), (2, 17), (1, 12), (7, 1), (4, 28), (6, 2), (9, 5)]
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers_of_any_batch_and_length(name):
+    make = training(RECURRENT[name], lambda model, x: model(x)[0].square().mean())
+    sizes = [*LENGTHS, *[(b + 1, t + 3) for b, t in LENGTHS]]
+    check(make, lambda b, t: [rl.randn(b, t, 5)], sizes)
+
+
+def test_a_cell_of_any_batch():
+    make = training(lambda: nn.LSTMCell(5, 6), lambda model, x: model(x)[0].square().mean())
+    check(make, lambda b: [rl.randn(b, 5)], BATCHES)
+
+
+class TestShapes:
+    """Sizes of results are right where those of arguments do not go up together."""
+
+    @pytest.mark.parametrize(
+        ("function", "shapes"),
+        [
+            (F.conv1d, [((1, 1, 40), (1, 1, n)) for n in (3, 5, 20)]),
+            (lambda x, y: x.unfold(0, y.shape[0], 1) * 1, [((40,), (3,)), ((12,), (5,))]),
+            (lambda x, y: x[y.shape[0] :] * 2, [((40,), (3,)), ((12,), (3,)), ((4,), (7,))]),
+            (lambda x, y: x[: -y.shape[0]] * 2, [((40,), (3,)), ((12,), (5,)), ((4,), (7,))]),
+            (lambda x, y: rl.linalg.qr(x)[0].abs() * y, [((n, 4), ()) for n in (6, 8, 2)]),
+            (lambda x, y: x.diagonal() * y, [((n, 4), ()) for n in (6, 8, 2)]),
+            (
+                lambda x, y: rl.ones(()).expand(x.shape).mean(0) * y,
+                [((n, 2), ()) for n in (6, 8, 0)],
+            ),
+            (
+                lambda x, y: (rl.ones(()) * 2).expand(x.shape).sum() * y,
+                [((n, 2), ()) for n in (6, 8)],
+            ),
+        ],
+    )
+    def test_differences_and_clamps(self, function, shapes):
+        compiled = rl.compile(function, fullgraph=True, dynamic=True)
+        for sizes in shapes:
+            x, y = (rl.randn(size) for size in sizes)
+            wanted, found = function(x, y), compiled(x, y)
+            assert found.shape == wanted.shape
+            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)

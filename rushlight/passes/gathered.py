@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rushlight.dims import Size, example, is_known
 from rushlight.dtypes import bool_
 from rushlight.graph.ir import Node, TensorType, constant
 from rushlight.graph.rewrite import EXPAND, VIEW, Rewriter, number_of
@@ -151,9 +152,10 @@ def operands(node: Node) -> list[Node]:
     return [n for n in node.inputs if n is not None]
 
 
-def worth(rows: int, table: Node, cost: int) -> bool:
-    """Whether rows come often enough, and a product is large enough."""
-    return rows >= OFTEN * table.type.shape[0] and cost >= LARGE
+def worth(rows: Size, table: Node, cost: Size) -> bool:
+    """Whether rows come often enough, and a product is large enough; usual sizes decide."""
+    height = table.type.shape[0]
+    return is_known([height]) and example(rows) >= OFTEN * height and example(cost) >= LARGE
 
 
 def keeps_last(move: Node) -> bool:

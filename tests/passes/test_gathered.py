@@ -97,3 +97,12 @@ def test_ignored_rows_and_rare_ones_keep_their_gradients() -> None:
         return (y, *rl.autograd.grad((y * y.cos()).sum(), [table, weight]))
 
     agree(rl.compile(step, fullgraph=True)(index, table, weight), step(index, table, weight))
+
+
+@pytest.mark.parametrize("batch_first", [True, False], ids=["straight", "transposed"])
+def test_texts_of_any_length_have_one_program(batch_first: bool) -> None:
+    step, (_, table, weight) = step_of(batch_first)
+    compiled = rl.compile(step, fullgraph=True, dynamic=True)
+    for batch, steps in ((BATCH, STEPS), (3, 20), (1, 1), (2, 13)):
+        index = rl.randint(0, ROWS - 1, (batch, steps))
+        agree(compiled(index, table, weight), step(index, table, weight))

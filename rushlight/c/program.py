@@ -200,12 +200,14 @@ class Program:
         )
 
     def example(self) -> str:
+        names = {a.name: f"{a.name}_data" for a in self.arguments}  # not those of C's library
         arrays = [
-            f"static {STORED[a.type.kind]} {a.name}[{self.macro(a)}_SIZE];" for a in self.arguments
+            f"static {STORED[a.type.kind]} {names[a.name]}[{self.macro(a)}_SIZE];"
+            for a in self.arguments
         ]
         outputs = [a for a in self.arguments if a.role == "output"]
         shown = [
-            f'    printf("{a.name}[0] = %g\\n", (double){a.name}[0]);'
+            f'    printf("{a.name}[0] = %g\\n", (double){names[a.name]}[0]);'
             for a in outputs
             if a.type.size and a.type.kind not in ("f16", "bf16")
         ]
@@ -214,7 +216,7 @@ class Program:
             {
                 **self.values(),
                 "data": "\n".join(arrays),
-                "names": ", ".join(["&state", *[a.name for a in self.arguments]]),
+                "names": ", ".join(["&state", *names.values()]),
                 "shown": "\n".join(shown),
             },
         )

@@ -76,7 +76,8 @@ def inferred(
     several = others[True] if len(others[True]) >= ENOUGH else others[True] + others[False]
     if len(several) < ENOUGH or not first:
         raise Irregular("there are too few sizes for which it can be found out")
-    likely = [*likely_of(sizes), *likely_of(attrs.values())]
+    alone = [Dim({(symbol,): 1}) for symbol in symbols]  # what a difference may come to
+    likely = [*likely_of(sizes), *likely_of(attrs.values()), *alone]
     try:
         return fitting([*first, *several], likely)
     except Irregular:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.dims import Dim, Operation
+from rushlight.dims import Dim, Operation, at_least
 from rushlight.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -161,7 +161,10 @@ class Measures:
 
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Operation):
-            return self.w(WHOLE[atom.sign], self.size(atom.left), self.size(atom.right))
+            left, right = self.size(atom.left), self.size(atom.right)
+            if atom.sign == "//" and not at_least(atom.left, 0):  # Div rounds towards 0
+                left = self.w("Sub", left, self.w("Mod", left, right))
+            return self.w(WHOLE[atom.sign], left, right)
         name, axis = self.places[atom.name]
         return self.w("Gather", self.w("Shape", name), self.w.constant(axis, dtypes.int64), axis=0)
 

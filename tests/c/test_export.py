@@ -277,6 +277,16 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert ran.stdout.startswith("y[0] = ")
 
 
+def test_the_example_has_names_of_its_own(tmp_path: Path) -> None:
+    def function(state: Tensor, code: Tensor, main: Tensor, printf: Tensor, FILE: Tensor) -> Tensor:
+        return state * 2 + code + main + printf + FILE
+
+    path = rl.export_c(function, *[rl.ones(3)] * 5, dir=tmp_path)
+    files = [str(path), str(tmp_path / "function_main.c")]
+    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", *files, "-o", str(tmp_path / "f")]
+    subprocess.run([*command, "-lm"], check=True)
+
+
 def test_dtypes_and_numbers_that_are_none(tmp_path: Path) -> None:
     def function(a: Tensor, c: Tensor, x: Tensor) -> Any:
         return (

@@ -52,6 +52,12 @@ def halved(x: rl.Tensor) -> rl.Tensor:
     return x
 
 
+def as_large(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+    """What is done to join the two sides of a U-Net."""
+    missing = y.shape[2] - x.shape[2]
+    return nn.functional.pad(x, [missing // 2, missing - missing // 2]) + y
+
+
 def early(x: rl.Tensor) -> rl.Tensor:
     if x.sum() > 0:
         return x * 2
@@ -154,6 +160,9 @@ SIZES: dict[str, Example] = {
             nn.AvgPool2d(3, 2, 1), nn.MaxPool2d(3, 2, 1), nn.ConvTranspose2d(2, 3, 3, 2, 1, 1)
         ),
         X((2, 2, 16, 16)), {"x0": [0, 2, 3]}, (X((3, 2, 19, 22)),),
+    ),
+    "as much as is missing": Example(
+        of(as_large), X((1, 1, 9), (1, 1, 6)), {"x0": [2], "x1": [2]}, (X((1, 1, 4), (1, 1, 11)),),
     ),
 }  # fmt: skip
 NETWORKS: dict[str, Example] = {

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_known
 from rushlight.graph.ir import Node
 from rushlight.onnx.writer import Writer, exports, operand
 
@@ -47,6 +48,8 @@ def repeat(w: Writer, node: Node, x: str) -> str:
 
 def padded(w: Writer, x: str, pads: Any, mode: str, value: str | None = None) -> str:
     """``x`` with borders; where they are negative, less of it."""
+    if not all([is_known(pair) for pair in pads]):  # Pad takes off what is negative, too
+        return w("Pad", x, w.ints(*[p[side] for side in (0, 1) for p in pads]), value, mode=mode)
     cut = [(d, max(-a, 0), max(-b, 0)) for d, (a, b) in enumerate(pads) if min(a, b) < 0]
     if cut:
         ends = [-b if b else np.iinfo(np.int64).max for _, _, b in cut]

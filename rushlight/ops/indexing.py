@@ -79,7 +79,7 @@ class Subscript(Part):
             else:
                 n = next(sizes)
                 found.append(clipped(k, n) if isinstance(k, slice) else counted(k, n))
-        return {"index": tuple(found)}
+        return {"index": (*found, ...)}  # a view, even of one element
 
     def origin(self, b, i, shape, *, index):
         given, found = iter(i), []

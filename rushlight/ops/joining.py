@@ -138,6 +138,15 @@ class Cat(Join):
     def join(self, arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
         return np.concatenate(arrays, dim)
 
+    def infer(self, arrays, attrs):
+        shapes = [list(a.shape) for a in arrays if a.shape != (0,)] or [[0]]
+        dim = attrs["dim"]
+        count = sum([shape.pop(dim) for shape in shapes])
+        if any([shape != shapes[0] for shape in shapes]):
+            return super().infer(arrays, attrs)  # which says what is wrong
+        d = dim % (len(shapes[0]) + 1)
+        return np.empty((*shapes[0][:d], count, *shapes[0][d:]), attrs["kind"])
+
     def at(self, b, i, *tensors, dim, kind):
         d, start, found = dim % len(i), 0, None
         place = b.position(i[d])

@@ -12,6 +12,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record_one
+from rushlight.dims import is_extent
 from rushlight.errors import kind
 from rushlight.kernels.summation import add_up
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
@@ -361,12 +362,20 @@ def product_of_others(x: Tensor, dim: int) -> Tensor:
     n = x.shape[dim]
     if n < 2:
         return ops.ones_like(x)
+    if is_extent(n):  # a tree of any height is none
+        return product_before(x, dim) * product_before(x.flip(dim), dim).flip(dim)
     half = n // 2
     a, b = x.narrow(dim, 0, half), x.narrow(dim, half, half)
     rest = x.narrow(dim, 2 * half, n % 2)
     others = product_of_others(ops.cat([a * b, rest], dim), dim)
     outside = others.narrow(dim, 0, half)
     return ops.cat([b * outside, a * outside, others.narrow(dim, half, n % 2)], dim)
+
+
+def product_before(x: Tensor, dim: int) -> Tensor:
+    """For each element the product of those before it along ``dim``."""
+    one = ops.ones_like(x.narrow(dim, 0, 1))
+    return ops.cat([one, x.narrow(dim, 0, x.shape[dim] - 1)], dim).cumprod(dim)
 
 
 def truth(x: Any) -> Any:

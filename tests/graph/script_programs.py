@@ -233,7 +233,52 @@ def python_decides_too(x, w):
     return x * scale
 
 
+@row
+def values_of_and_and_or(x, w):
+    small = x[0] > 0.4 and x[0] < 2
+    either = x.relu().sum() or x.min()
+    last = x[1:].relu().sum() and x.prod()
+    old = (x.sum() > 0 and x.max()) or x.min()
+    if x[0].relu() and (x.sum() > 1 or x[2].int()):  # of which only the truth matters
+        old = old * 2
+    return x * either + last, old, small
+
+
+@row
+def named_in_a_chain(x, w):
+    y = x.min()
+    if -100 < (y := x.max()) < 1.75:
+        x = x + 1
+    return x * y
+
+
 # Loops with a condition.
+
+
+@row
+def named_in_a_condition(x, w):
+    n = 0
+    while (size := (x * x).sum()) > 0.5:
+        x = x / 2
+        n += 1
+    return x * size, n
+
+
+@row
+def named_in_conditions_with_jumps(x, w):
+    n, last = 0, x.sum()
+    while (last := x.abs().max()) > 0.3:
+        n += 1
+        if n == 2:
+            continue
+        x = x / 2
+        if x.sum() > 1:
+            break
+        while (n := n + 1) % 3:
+            x = x * 0.9
+    else:
+        x = x - 5
+    return x * last, n
 
 
 @row

@@ -349,7 +349,7 @@ BUILTINS: dict[Any, Any] = {
 helpers = SimpleNamespace(
     **{f.__name__: f for f in (flow.branch, flow.choose, flow.loop, flow.each, flow.both)},
     **{f.__name__: f for f in (flow.either, flow.negated, flow.compare, flow.chain, flow.key)},
-    **{f.__name__: f for f in (flow.element, slice)},
+    **{f.__name__: f for f in (flow.last_of, flow.first_of, flow.element, slice)},
     **{f.__name__: f for f in (says.check, says.fail, says.text, called)},
 )
 """What converted code knows as ``__script__``."""

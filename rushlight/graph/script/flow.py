@@ -213,16 +213,18 @@ def choose(line: int, test: Any, taken: Callable[[], Any], other: Callable[[], A
     answer = truth(test)
     if isinstance(answer, bool):
         return taken() if answer else other()
-    return chosen("conditional expression", line, answer, taken, other)
+    return chosen("conditional expression", line, answer, taken, other, [other, taken])
 
 
-def chosen(what: str, line: int, test: Tensor, taken: Any, other: Any) -> Any:
-    """The value of one of two functions."""
+def chosen(
+    what: str, line: int, test: Tensor, taken: Any, other: Any, functions: Sequence[Any]
+) -> Any:
+    """The value of ``taken()`` or ``other()``, which use the variables of ``functions``."""
 
     def keep(function: Callable[[], Any]) -> None:
         cell.cell_contents = function()
 
-    flow = Branch(what, line, [other, taken])
+    flow = Branch(what, line, functions)
     cell = flow.add("", MISSING)
     flow(test, (lambda: keep(other), lambda: keep(taken)))
     return cell.cell_contents
@@ -301,26 +303,42 @@ def attempted(trace_loop: Callable[[], None]) -> bool:
 
 
 def both(line: int, left: Any, right: Callable[[], Any]) -> Any:
-    """``left and right()``."""
+    """Whether ``left and right()`` is true."""
     answer = truth(left)
     if isinstance(answer, bool):
         return right() if answer else left
-    return joint(line, left, answer, lambda: truth(right()), lambda: False)
+    return joint(line, left, answer, lambda: truth(right()), lambda: False, right)
 
 
 def either(line: int, left: Any, right: Callable[[], Any]) -> Any:
-    """``left or right()``."""
+    """Whether ``left or right()`` is true."""
     answer = truth(left)
     if isinstance(answer, bool):
         return left if answer else right()
-    return joint(line, left, answer, lambda: True, lambda: truth(right()))
+    return joint(line, left, answer, lambda: True, lambda: truth(right()), right)
 
 
-def joint(line: int, left: Any, answer: Tensor, taken: Any, other: Any) -> Any:
+def joint(line: int, left: Any, answer: Tensor, taken: Any, other: Any, right: Any) -> Any:
     """What both conditions say, as a tensor if the first one was given by one."""
-    found = chosen("condition", line, answer, taken, other)
+    found = chosen("condition", line, answer, taken, other, [right])
     t = found if isinstance(found, Tensor) else scalar(found).tensor
     return t if isinstance(left, Tensor) else Scalar(t)
+
+
+def last_of(line: int, left: Any, right: Callable[[], Any]) -> Any:
+    """``left and right()``, whose value matters."""
+    answer = truth(left)
+    if isinstance(answer, bool):
+        return right() if answer else left
+    return chosen("and", line, answer, right, lambda: left, [right])
+
+
+def first_of(line: int, left: Any, right: Callable[[], Any]) -> Any:
+    """``left or right()``, whose value matters."""
+    answer = truth(left)
+    if isinstance(answer, bool):
+        return left if answer else right()
+    return chosen("or", line, answer, lambda: left, right, [right])
 
 
 def negated(line: int, x: Any) -> Any:
@@ -338,11 +356,13 @@ def compare(line: int, left: Any, relation: str, right: Any) -> Any:
     return getattr(operator, relation)(left, right)
 
 
-def chain(line: int, left: Any, relation: str, right: Callable[[], Any], *rest: Any) -> Any:
-    """``left < right() < ...``."""
-    middle = right()
-    found = compare(line, left, relation, middle)
-    return both(line, found, lambda: chain(line, middle, *rest)) if rest else found
+def chain(line: int, left: Any, relation: str, right: Any, *rest: Any) -> Any:
+    """``left < right < ...``; all but the first two operands are functions that give them."""
+    found = compare(line, left, relation, right)
+    if not rest:
+        return found
+    after, middle, *others = rest
+    return both(line, found, lambda: chain(line, right, after, middle(), *others))
 
 
 def element(owner: Any, index: Any) -> Any:

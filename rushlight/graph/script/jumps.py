@@ -52,6 +52,7 @@ class Level:
     def __init__(self, number: int) -> None:
         self.is_function = number == 0
         self.broken = f"_script_broken_{number}"
+        self.going = f"_script_going_{number}"
         self.skipped = RETURNED if self.is_function else f"_script_skipped_{number}"
         self.breaks = self.returns = False
 
@@ -76,7 +77,8 @@ class Jumps:
         inside = body[:-1] if isinstance(body[-1], ast.Return) else body
         every = list(nodes(inside))
         loops = [node for node in every if isinstance(node, (ast.For, ast.While))]
-        if not any([isinstance(n, JUMPS) for n in every]) and not any([n.orelse for n in loops]):
+        plain = not any([n.orelse or names_values(n) for n in loops])
+        if plain and not any([isinstance(n, JUMPS) for n in every]):
             return body
         lowered, falls = self.block(body, Level(0))
         if has_jump(body, ast.Return):
@@ -155,13 +157,16 @@ class Jumps:
         """A loop without jumps, and what follows it."""
         self.count += 1
         level = Level(self.count)
-        body, _ = self.block(statement.body, level)
+        begin = [assign(level.broken, ast.Constant(False), statement)]
         made = copy.copy(statement)
+        if names_values(made):
+            begin.append(assign(level.going, ast.Constant(True), statement))
+            made = asked_inside(made, level.going)
+        body, _ = self.block(made.body, level)
         if level.breaks:
             made = stopped(made, level.broken)
         unskipped = assign(level.skipped, ast.Constant(False), statement)
         made.body, made.orelse = [unskipped, *body], []
-        begin = [assign(level.broken, ast.Constant(False), statement)]
         otherwise = statement.orelse
         if otherwise and level.breaks:
             otherwise = [unless(level.broken, otherwise)]
@@ -243,6 +248,20 @@ def stopped(loop: ast.For | ast.While, flag: str) -> ast.For | ast.While:
     made = ast.copy_location(Until(loop.target, loop.iter, loop.body, []), loop)
     made.stop = flag
     return made
+
+
+def names_values(loop: ast.For | ast.While) -> bool:
+    """Whether the condition of a loop assigns variables: ``while (y := f(x)) > 0``."""
+    tests = [loop.test] if isinstance(loop, ast.While) else []
+    return any([isinstance(node, ast.NamedExpr) for node in nodes(tests)])
+
+
+def asked_inside(loop: ast.While, flag: str) -> ast.While:
+    """A loop whose condition is part of each step; a variable says whether it has held."""
+    ended = assign(flag, ast.Constant(False), loop)
+    loop.body = [ast.copy_location(ast.If(loop.test, loop.body, [ended]), loop)]
+    loop.test = ast.copy_location(name(flag), loop.test)
+    return loop
 
 
 def name(variable: str) -> ast.Name:

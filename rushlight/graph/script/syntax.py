@@ -174,7 +174,7 @@ class Converter(ast.NodeTransformer):
         taken = self.part("_taken", node.body, after)
         other = self.part("_other", node.orelse, after)
         decide = self.call(
-            "branch", node, self.visit(node.test), name("_taken"), name("_other"), *variables
+            "branch", node, self.test(node.test), name("_taken"), name("_other"), *variables
         )
         return [taken, other, ast.copy_location(ast.Expr(decide), node)]
 
@@ -182,7 +182,7 @@ class Converter(ast.NodeTransformer):
         around = at_head(node.body, self.after | loaded(node.test))
         variables = self.variables(node.body, around)
         body = self.part("_body", node.body, around)
-        test = thunk(self.visit(node.test))
+        test = thunk(self.test(node.test))
         repeat = self.call("loop", node, test, name("_body"), *variables)
         return [body, ast.copy_location(ast.Expr(repeat), node)]
 
@@ -230,21 +230,41 @@ class Converter(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         if has_own_meaning([node.body, node.orelse]):
             return self.generic_visit(node)  # type: ignore[return-value]
-        test, body, orelse = self.visit(node.test), self.visit(node.body), self.visit(node.orelse)
+        test, body, orelse = self.test(node.test), self.visit(node.body), self.visit(node.orelse)
         return self.call("choose", node, test, thunk(body), thunk(orelse))
+
+    def test(self, node: ast.expr) -> ast.expr:
+        """An expression of which only the truth matters: its parts may have different types."""
+        if isinstance(node, ast.BoolOp) and not has_own_meaning(node.values[1:]):
+            helper = "both" if isinstance(node.op, ast.And) else "either"
+            return self.nested(helper, node, [self.test(value) for value in node.values])
+        return self.visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         if has_own_meaning(node.values[1:]):
             return self.generic_visit(node)  # type: ignore[return-value]
-        helper = "both" if isinstance(node.op, ast.And) else "either"
-        *values, result = [self.visit(value) for value in node.values]
+        match node:
+            case ast.BoolOp(ast.Or(), [ast.BoolOp(ast.And(), [*tests, value]), *rest]):
+                # `a and b or c` is `(b or c) if a else c`: what `a` is does not matter then.
+                test = ast.BoolOp(ast.And(), tests) if len(tests) > 1 else tests[0]
+                other = ast.BoolOp(ast.Or(), rest) if len(rest) > 1 else rest[0]
+                body = ast.BoolOp(ast.Or(), [value, *copy.deepcopy(rest)])
+                made = ast.copy_location(ast.IfExp(test, body, other), node)
+                return self.visit(ast.fix_missing_locations(made))
+        helper = "last_of" if isinstance(node.op, ast.And) else "first_of"
+        return self.nested(helper, node, [self.visit(value) for value in node.values])
+
+    def nested(self, helper: str, where: ast.AST, values: Sequence[ast.expr]) -> ast.expr:
+        """``a and b and c`` as calls: each value but the first is computed if it is needed."""
+        *values, result = values
         for value in reversed(values):
-            result = self.call(helper, node, value, thunk(result))
+            result = self.call(helper, where, value, thunk(result))
         return result
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
-        return self.call("negated", node, node.operand) if isinstance(node.op, ast.Not) else node
+        if not isinstance(node.op, ast.Not):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        return self.call("negated", node, self.test(node.operand))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         names = [RELATIONS.get(type(op)) for op in node.ops]
@@ -252,9 +272,7 @@ class Converter(ast.NodeTransformer):
         self.generic_visit(node)
         if lazy or None in names:
             return node
-        rights: list[ast.expr] = node.comparators
-        if len(rights) > 1:
-            rights = [thunk(right) for right in rights]
+        rights = [node.comparators[0], *[thunk(right) for right in node.comparators[1:]]]
         pairs = [(ast.Constant(n), right) for n, right in zip(names, rights, strict=True)]
         rest = [part for pair in pairs for part in pair]
         return self.call("compare" if len(rights) == 1 else "chain", node, node.left, *rest)
@@ -286,7 +304,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = ast.Constant(None) if node.msg is None else thunk(self.visit(spoken(node.msg)))
-        check = self.call("check", node, self.visit(node.test), message)
+        check = self.call("check", node, self.test(node.test), message)
         return ast.copy_location(ast.Expr(check), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:

@@ -305,19 +305,20 @@ class TransformerEncoder(Module):
         x = src
         for layer in self.layers:
             x = layer(x, src_mask=added, is_causal=bool(is_causal), src_key_padding_mask=padding)
-        if mask is None and padding is not None and self._clears_padding(src, padding):
-            x = x.masked_fill((padding != 0).unsqueeze(-1), 0)
+        if mask is None and padding is not None and self._clears_padding(src):
+            there = padding != 0
+            if self.mask_check:  # nothing is left out unless all padding is at the ends
+                there = there & ~(there[:, :-1] & ~there[:, 1:]).any()
+            x = x.masked_fill(there.unsqueeze(-1), 0)
         return x if self.norm is None else self.norm(x)
 
-    def _clears_padding(self, src: Tensor, padding: Tensor) -> bool:
+    def _clears_padding(self, src: Tensor) -> bool:
         """Whether PyTorch would leave out padded elements here, which then come out as zeros."""
         first = self.layers[0]
         if not self.use_nested_tensor or first.training or src.ndim != 3:
             return False
-        if local.state.grad and any([t.requires_grad for t in (src, *first.parameters())]):
-            return False
-        there = padding != 0
-        return not self.mask_check or not (there[:, :-1] & ~there[:, 1:]).any()
+        used = (src, *first.parameters())
+        return not (local.state.grad and any([t.requires_grad for t in used]))
 
 
 def can_nest(layer: Module) -> bool:

@@ -267,6 +267,12 @@ class IndexSelect(Op):
             return x.copy()
         return x.take(index.reshape(-1), dim)
 
+    def infer(self, arrays, attrs):
+        x, index = arrays
+        shape, dim = list(x.shape), attrs["dim"]
+        shape[dim : dim + 1] = [index.size] if x.ndim else []
+        return np.empty(shape, x.dtype)
+
     def at(self, b, i, x, index, *, dim):
         size = x.shape[dim] if x.ndim else 1
         wrong = refusal(IndexError, dim, size, "index out of range in self: ")

@@ -130,6 +130,16 @@ class Index(Op):
         except IndexError:
             raise refusal(x.shape, indices, layout) from None
 
+    def infer(self, arrays, attrs):
+        x, *indices = arrays
+        layout = attrs["layout"]
+        if any([i.dtype is BOOL for i in indices]) or len(layout) > x.ndim:
+            return NotImplemented
+        chosen = [*layout, *[False] * (x.ndim - len(layout))]
+        shape = [1 if here else n for n, here in zip(x.shape, chosen, strict=True)]
+        firsts = [np.zeros(i.shape, i.dtype) for i in indices]
+        return self.eager(np.zeros(shape, x.dtype), *firsts, layout=layout)
+
     def decompose(self, x, *indices, layout):
         if not any([t._array.dtype is BOOL for t in indices]):
             return NotImplemented

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -24,19 +25,22 @@ from rushlight.dims import (
     parts_of,
     remade,
     symbols_of,
+    worlds,
 )
 from rushlight.errors import user_line
 from rushlight.graph.host import Host
 from rushlight.graph.inference import Rule, TooLarge, inferred
 from rushlight.graph.ir import Node, TensorType, type_of
 from rushlight.graph.templates import hollow
-from rushlight.ops.base import Op
+from rushlight.ops.base import Op, registry
+from rushlight.symbol import root
 from rushlight.tensor import Tensor
 
 if TYPE_CHECKING:
     from rushlight.graph.trace import Trace
 
 
+VIEW = registry["view"]
 TRIED = 1 << 20  # elements on which an op is tried to see the shapes of its results
 ADDRESSED = 1 << 28  # elements of operands whose shapes alone are looked at
 
@@ -340,13 +344,42 @@ class Extents:
 
         return self.inferred(rule, [None if n is None else n.type for n in nodes], attrs)
 
-    def view_type(self, op: Op, node: Node, attrs: Mapping[str, Any]) -> Any:
-        """The type of a view for all sizes."""
+    def view_type(self, op: Op, base: Any, node: Node, attrs: Mapping[str, Any]) -> Any:
+        """The type of a view of ``base``, whose node this is, for all sizes."""
 
         def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
             return type_of(op.compute([blank(types[0])], attrs))
 
+        if op is VIEW:
+            self.check_layout(base, attrs["shape"])
         return self.inferred(rule, [node.type], attrs)
+
+    def check_layout(self, base: Any, shape: Any) -> None:
+        """An end to this trace if only some sizes allow to see ``base`` in that shape.
+
+        Of the others, a function would get a copy, or an error.
+        """
+        links, whole = [], root(base)
+        while base is not whole:
+            links.append(base.how)
+            base = base.base
+        if not links and whole.template.flags.c_contiguous:
+            return
+        kind = whole.node.type
+        symbols = symbols_of([kind.shape, shape, *[attrs for _, attrs in links]])
+        for world in worlds(sorted(symbols, key=lambda s: s.name)):
+            try:
+                array = arranged(whole.template, known(kind.shape, world))
+                for op, attrs in reversed(links):
+                    array = op.compute([array], known(dict(attrs), world))
+            except Exception:  # such sizes make no sense
+                continue
+            wanted = known(shape, world)
+            if math.prod(wanted) == array.size and self.possible(world):
+                try:
+                    array.reshape(wanted, copy=False)
+                except ValueError:
+                    raise Settled(symbols, user_line()) from None
 
     def inferred(self, rule: Rule, types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The type for all sizes; where there is none, an end to this trace.
@@ -373,6 +406,15 @@ def template_of(trace: Trace, kind: TensorType) -> np.ndarray:
     """An array of a type at the sizes of this call, whose elements mean nothing."""
     sizes = {} if trace.extents is None else trace.extents.sizes.now
     return hollow(np.empty(known(kind.shape, sizes), kind.dtype.numpy))
+
+
+def arranged(like: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of another shape, with its dimensions in memory as those of ``like`` are."""
+    if like.flags.c_contiguous:
+        return np.empty(shape, like.dtype)
+    order = sorted(range(like.ndim), key=lambda d: -like.strides[d])
+    sides = [1 if like.strides[d] == 0 else shape[d] for d in order]
+    return np.broadcast_to(np.empty(sides, like.dtype).transpose(np.argsort(order)), shape)
 
 
 def blank(kind: TensorType | None) -> np.ndarray | None:

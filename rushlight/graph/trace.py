@@ -341,7 +341,7 @@ class Trace:
         template = array.template if isinstance(array, Symbol) else array
         kept = {name: self.attribute(value) for name, value in attrs.items()}
         general = self.extents
-        kind = type_of(template) if general is None else general.view_type(op, node, kept)
+        kind = type_of(template) if general is None else general.view_type(op, base, node, kept)
         made = Node(op, (node,), kept, kind, self.source())
         symbol = Symbol(self, made, template)
         symbol.base, symbol.how, symbol.seen = base, (op, kept), root(base).version

@@ -271,6 +271,18 @@ class TestDecisions:
         for n in (3, 4, 0, 5, 0):
             assert rl.equal(compiled(rl.ones(n, 2)), rl.full((2,), 2.0 * n))
 
+    @pytest.mark.parametrize("name", ["expanded", "transposed", "every other"])
+    def test_what_is_a_view_of_one_element_only(self, name):
+        function = {
+            "expanded": lambda x: x[:, None].expand(-1, 3, -1).reshape(-1, x.shape[1]),
+            "transposed": lambda x: x.t().reshape(-1),
+            "every other": lambda x: x[:, ::2].reshape(-1),
+        }[name]
+        compiled = rl.compile(function)
+        for size in ((5, 7), (3, 4), (1, 1), (2, 2), (1, 3), (4, 1), (9, 3)):
+            x = rl.randn(*size)
+            assert rl.equal(compiled(x), function(x)), size
+
 
 class TestAsked:
     def test_dynamic_from_the_first_call(self):

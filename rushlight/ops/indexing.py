@@ -38,7 +38,7 @@ from rushlight.ops.keys import BASIC, excess, index_tensor, items_of, part_of_in
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import Part
-from rushlight.ops.views import ALL, viewed
+from rushlight.ops.views import ALL, here, viewed
 from rushlight.tensor import Tensor, install, literal, new, wrap
 
 ndarray = np.ndarray
@@ -132,13 +132,9 @@ class Index(Op):
 
     def infer(self, arrays, attrs):
         x, *indices = arrays
-        layout = attrs["layout"]
-        if any([i.dtype is BOOL for i in indices]) or len(layout) > x.ndim:
+        if any([i.dtype is BOOL for i in indices]):
             return NotImplemented
-        chosen = [*layout, *[False] * (x.ndim - len(layout))]
-        shape = [1 if here else n for n, here in zip(x.shape, chosen, strict=True)]
-        firsts = [np.zeros(i.shape, i.dtype) for i in indices]
-        return self.eager(np.zeros(shape, x.dtype), *firsts, layout=layout)
+        return self.eager(shortest(x, **attrs), *map(np.zeros_like, indices), **attrs)
 
     def decompose(self, x, *indices, layout):
         if not any([t._array.dtype is BOOL for t in indices]):
@@ -186,7 +182,13 @@ class IndexPut(Write):
         Fails(TypeError, "'values' .* must be Tensor, not float", T(3), (at(0),), 1.0),
     ]
 
-    infer: Any = None  # trying it is what finds values that do not fit
+    def infer(self, arrays, attrs):
+        x, values, *indices = arrays
+        if any([i.dtype is BOOL for i in indices]):
+            return NotImplemented
+        short = shortest(x, attrs["layout"])  # trying it is what finds values that do not fit
+        self.write(short, values, *map(np.zeros_like, indices), **attrs)
+        return np.empty(x.shape, x.dtype)
 
     def check(
         self,
@@ -283,6 +285,12 @@ def unmasked(
         found += [part for part in parts if part is not None]
         places += [here] * len(parts)
     return (*operands, *found), {"layout": tuple(places)}
+
+
+def shortest(x: ndarray, layout: tuple[bool, ...]) -> ndarray:
+    """Zeros like ``x``, but one element along each dimension in which positions are named."""
+    named = layout[: x.ndim] + (False,) * (x.ndim - len(layout))
+    return np.zeros([1 if short else n for n, short in zip(x.shape, named, strict=True)], x.dtype)
 
 
 def laid_out(indices: Sequence[ndarray], layout: tuple[bool, ...]) -> tuple:
@@ -540,7 +548,7 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor], tuple[bool, ...]
         layout.pop()
     if not tensors or index.count(ALL) < len(index):
         where = (*index, ...)
-        x = viewed(subscript, x, x._array[where], {"index": where})
+        x = viewed(subscript, x, x._array[here(where)], {"index": where})
     return x, tensors, tuple(layout)
 
 

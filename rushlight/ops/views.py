@@ -120,9 +120,17 @@ class View(Op, abstract=True):
 def plain(x: Tensor, attrs: dict[str, Any]) -> dict[str, Any]:
     """Attributes with the sizes of this call."""
     array = x._array
-    if type(array) is not Symbol or array.trace.extents is None:
+    if type(array) is not Symbol:
+        return here(attrs)
+    if array.trace.extents is None:
         return attrs
     return {name: array.plain(value) for name, value in attrs.items()}
+
+
+def here(value: Any) -> Any:
+    """A value with the sizes of this call in the places of those that may change."""
+    trace = local.state.trace
+    return value if trace is None or trace.extents is None else trace.extents.plain(value)
 
 
 def looked_at(x: Tensor) -> ndarray:

@@ -103,6 +103,18 @@ class RecursiveScriptModule(ScriptModule):
         self._module.train(mode)
         return self
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RecursiveScriptModule:
+        """As for any module; but what has no code of its own keeps the dtypes that it is for."""
+        if self._programs.function is None:
+            for name, t in (*self.named_parameters(), *self.named_buffers()):
+                new = fn(t.detach()[..., :0] if t.ndim else t.detach()).dtype
+                if new is not t.dtype:
+                    raise TypeError(
+                        f"{name} is {t.dtype}, for which the programs of the file were made; it "
+                        f"cannot become {new}: convert the module before it is traced and saved"
+                    )
+        return super()._apply(fn, recurse)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):  # hooks of its own
             self.__dict__[name] = value

@@ -81,6 +81,7 @@ class Program:
 
     def __init__(self, graph: Graph, border: Border, state: State, trusted: bool = True) -> None:
         self.graph, self.border, self.state, self.trusted = graph, border, state, trusted
+        self.odd: tuple[str, ...] = ()  # modules that were in another mode than the whole
         self.made: dict[Any, Made] = {}
         self.sizes = Sizes()
         self.right: set[tuple[int, ...]] = set()  # sizes for which the conditions hold

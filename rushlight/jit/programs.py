@@ -9,6 +9,7 @@ from typing import Any
 
 from rushlight.autograd.modes import local
 from rushlight.config import config
+from rushlight.graph.epoch import epoch
 from rushlight.graph.ir import Graph, show_graph
 from rushlight.jit.inline import inlined
 from rushlight.jit.program import Mismatch, Program
@@ -43,6 +44,8 @@ class Programs:
         self.examples: list[Example] = []  # arguments that the programs were recorded with
         self.any_size = {mode: AnySize(None) for mode in (None, True, False)}
         self.starts_training = False  # the mode in which the programs of a file were saved
+        self.looked: object = None  # the epoch in which the modes of modules were looked at
+        self.others: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inside = local.state.trace is not None
@@ -50,7 +53,7 @@ class Programs:
             return self.function(*args, **kwargs)
         reasons = []
         for program in self.list:
-            if program.border.training in (None, self.training):
+            if self.is_for_mode(program):
                 try:
                     given = program.given(args, kwargs)
                 except Mismatch as error:
@@ -80,6 +83,11 @@ class Programs:
 
     def why(self, reasons: list[str]) -> str:
         """Why no program serves a call."""
+        if not reasons and self.odd:
+            return (
+                f"{self.odd[0]} is in another mode than the whole: the file has programs for "
+                "training, and for evaluation, of all"
+            )
         if not reasons:
             mode = "training" if self.training else "evaluation"
             return f"it was saved without a program for {mode} mode"
@@ -90,13 +98,27 @@ class Programs:
     def training(self) -> bool | None:
         return None if self.module is None else self.module.training
 
+    @property
+    def odd(self) -> tuple[str, ...]:
+        """The modules inside that are in another mode than the whole."""
+        if self.module is not None and self.looked is not epoch.now:
+            self.looked, whole = epoch.now, self.module.training
+            pairs = self.module.named_modules()
+            self.others = tuple([name for name, inner in pairs if inner.training is not whole])
+        return self.others
+
+    def is_for_mode(self, program: Program) -> bool:
+        """Whether a program is for the modes of the modules as they are now."""
+        training = program.border.training
+        return training is None or (training is self.training and program.odd == self.odd)
+
     def record(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
         """Adds the program for such arguments."""
         assert self.function is not None
         parameters = [] if self.module is None else list(self.module.parameters())
         any_size = self.any_size[self.training]
         program = record(self.function, args, kwargs, self.state, parameters, any_size)
-        program.border.training = self.training
+        program.border.training, program.odd = self.training, self.odd
         self.list.append(program)
         self.examples.append((args, kwargs))
         return program
@@ -110,13 +132,19 @@ class Programs:
                 f"{self.name} has no program yet: call it once with an example, or use "
                 "rl.jit.trace(f, example)"
             )
-        found = list(self.list)
+        found = [program for program in self.list if not program.odd]
         for args, kwargs in self.examples:
             for mode in (self.training,) if self.module is None else (True, False):
                 found += self.recorded_in(mode, args, kwargs)
         exact = [program for program in found if not program.border.symbols]
         general = [program for program in found if program.border.symbols]
-        return joined([*exact, *general])
+        programs = joined([*exact, *general])
+        if self.odd and any([p.border.training is not None for p in programs]):
+            raise TraceError(
+                f"{self.name}: {self.odd[0]} is in another mode than the whole, but a file has "
+                "programs for training, and for evaluation, of all: call train() or eval() first"
+            )
+        return programs
 
     def recorded_in(
         self, mode: bool | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -138,7 +166,7 @@ class Programs:
     @property
     def first(self) -> Program:
         """The program for the present mode that was made first."""
-        fitting = [p for p in self.list if p.border.training in (None, self.training)]
+        fitting = [p for p in self.list if self.is_for_mode(p)]
         if not (fitting or self.list):
             raise TraceError(f"{self.name} has no program yet: call it once with an example")
         return (fitting or self.list)[0]

@@ -96,9 +96,33 @@ class TestModules:
         assert loaded(rl.ones(1, 2)).tolist() == [[1.0, 1.0]]
 
     def test_parameters_of_another_dtype_are_an_error(self):
-        loaded = reloaded(rl.jit.trace(rl.nn.Linear(2, 2), rl.rand(1, 2))).double()
+        loaded = reloaded(rl.jit.trace(rl.nn.Linear(2, 2), rl.rand(1, 2)))
+        with pytest.raises(TypeError, match="weight is rushlight.float32, .* become .*float64"):
+            loaded.double()
+        assert loaded.to("cpu").float()(rl.ones(1, 2)).dtype is rl.float32
+        loaded.weight = rl.nn.Parameter(loaded.weight.double())
         with pytest.raises(RuntimeError, match=r"weight is f64\[2,2\], but .* f32\[2,2\]"):
             loaded(rl.ones(1, 2))
+
+    def test_modules_inside_in_another_mode(self):
+        x = rl.randn(6, 4)
+        net = rl.nn.Sequential(rl.nn.Linear(4, 4), rl.nn.BatchNorm1d(4))
+        traced = rl.jit.trace(net, x)
+        loaded = reloaded(traced)
+        for module in (traced, loaded):
+            module.train()
+            dict(module.named_modules())["1"].eval()
+        before = net[1].running_mean.clone()
+        assert rl.allclose(traced(x), net(x), atol=1e-6)
+        assert rl.equal(net[1].running_mean, before)
+        with pytest.raises(TypeError, match="1 is in another mode than the whole"):
+            loaded(x)
+        with pytest.raises(TraceError, match="1 is in another mode than the whole"):
+            traced.save_to_buffer()
+        assert rl.allclose(loaded.eval()(x), net.eval()(x), atol=1e-6)
+        plain = rl.jit.trace(rl.nn.Sequential(rl.nn.Linear(4, 4), rl.nn.ReLU()), x)
+        plain.train()[1].eval()
+        assert rl.equal(reloaded(plain)(x), plain(x))
 
     def test_tied_parameters_stay_tied(self):
         net = rl.nn.Sequential(rl.nn.Linear(3, 3), rl.nn.Linear(3, 3))

@@ -10,6 +10,8 @@ import numpy as np
 
 import rushlight
 
+RESULTS = (rushlight.Tensor, bool, int, float, complex, str)
+
 
 class UsageError(Exception):
     """A command line that cannot be carried out: one line of text, exit status 2."""
@@ -22,7 +24,7 @@ class CommandError(Exception):
 def show(arguments: Sequence[str]) -> int:
     """Prints what is in a file: the graphs of a program and its tensors, or a checkpoint's.
 
-    --svg OUT writes a picture of the graph, --html OUT a page with picture and text.
+    --svg OUT writes a picture of the graph instead, --html OUT a page with picture and text.
     """
     files, options = parsed("show", arguments, ("--svg", "--html"))
     (path,) = one(files, "show: which file?", "show: one file at a time")
@@ -44,14 +46,17 @@ def show(arguments: Sequence[str]) -> int:
 def infer(arguments: Sequence[str]) -> int:
     """Runs a program of a file on arrays: --input x.npy, once for each argument, in their order.
 
-    An input may also be a number. The results are printed, or written to --output: one as .npy,
-    several as .npz. Floats of another precision are converted.
+    An input may also be a number. The results (tensors, numbers, strings) are printed, or written
+    to --output: one as .npy, several as .npz, where they are called 0, 1, ... or by their keys.
+    Floats of another precision are converted.
     """
     files, options = parsed("infer", arguments, ("--input", "--output"))
     (path,) = one(files, "infer: which file?", "infer: one file at a time")
     targets = options.get("--output", [])
     if len(targets) > 1:
         raise UsageError("infer: --output is given twice")
+    if targets and not targets[0].endswith((".npy", ".npz")):
+        raise UsageError("infer: --output is a file that ends in .npy or .npz")
     values = [argument(text) for text in options.get("--input", ())]
     module = program_in(path)
     if module is None:
@@ -59,7 +64,8 @@ def infer(arguments: Sequence[str]) -> int:
     module.eval()
     with rushlight.no_grad():
         result = attempt(path, lambda: module(*module._programs.cast(values)))
-    found = dict(rushlight.jit.reports.tensors_of(result, ""))
+    leaves = rushlight.jit.reports.leaves_of(result, "", RESULTS)
+    found = {name.replace("[", ".").replace("]", "").strip("."): x for name, x in leaves}
     if targets:
         save(targets[0], found)
     else:
@@ -163,7 +169,7 @@ def save(path: str, found: dict[str, Any]) -> None:
     """Writes results, in full or not at all."""
     if len(found) != 1 and not path.endswith(".npz"):
         raise CommandError(f"there are {len(found)} results: name a file that ends in .npz")
-    arrays = {name: t.detach().numpy() for name, t in found.items()}
+    arrays = {name: np.asarray(x) for name, x in found.items()}
     try:
         with rushlight.io.replacing(path) as file:
             if path.endswith(".npz"):

@@ -69,9 +69,28 @@ class TestInfer:
         assert main(["infer", "pair.pt", "--input", "two.npy", "--input", "3", "--output",
                      "y.npz"]) == 0  # fmt: skip
         found = np.load("y.npz")
-        assert found["[0]"].tolist() == [3.0, 3.0]
-        assert found["[1].n"].item() == 2.0
+        assert found["0"].tolist() == [3.0, 3.0]
+        assert found["1.n"].item() == 2.0
         assert capsys.readouterr().out == ""
+
+    def test_results_that_are_numbers(self, folder, capsys):
+        @rl.jit.script
+        def halve(x):
+            n = 0
+            while x.norm() > 1:
+                x = x / 2
+                n += 1
+            return x, n, 0.5
+
+        halve(rl.ones(2) * 9)
+        rl.jit.save(halve, "halve.pt")
+        np.save("nine.npy", np.full(2, 9, "f4"))
+        assert main(["infer", "halve.pt", "--input", "nine.npy"]) == 0
+        assert capsys.readouterr().out == "0: tensor([0.5625, 0.5625])\n1: 4\n2: 0.5\n"
+        assert main(["infer", "halve.pt", "--input=nine.npy", "--output=y.npz"]) == 0
+        found = np.load("y.npz")
+        assert [*found] == ["0", "1", "2"]
+        assert found["1"].item() == 4
 
 
 @pytest.mark.parametrize(
@@ -86,6 +105,7 @@ class TestInfer:
         (["show", "broken.pt"], 1, "broken.pt: the archive is damaged"),
         (["show", "state.pt", "--svg", "x.svg"], 1, "holds no program"),
         (["show", "net.pt", "--svg", "no/folder.svg"], 1, "cannot write no/folder.svg"),
+        (["infer", "net.pt", "--input=x.npy", "--output=y.txt"], 2, "ends in .npy or .npz"),
         (["infer", "state.pt"], 1, "state.pt holds no program"),
         (["infer", "net.pt"], 1, r"net.pt: Sequential(): input: expected a tensor f32[4,3]"),
         (["infer", "net.pt", "--input", "missing.npy"], 2, "cannot read missing.npy"),

@@ -67,14 +67,24 @@ def value_text(value: Any) -> str:
 
 
 def tensors_of(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
+    """The tensors in containers, each with the path to it."""
+    return leaves_of(value, path, (Tensor,))
+
+
+def leaves_of(value: Any, path: str, kinds: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
+    """The values of these kinds in containers, each with the path to it.
+
+    >>> list(leaves_of({"a": [1, 2.0]}, "", (int, float)))
+    [('a[0]', 1), ('a[1]', 2.0)]
+    """
+    if isinstance(value, kinds):
         yield path or "tensor", value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from tensors_of(inner, f"{path}.{key}" if path else str(key))
+            yield from leaves_of(inner, f"{path}.{key}" if path else str(key), kinds)
     elif isinstance(value, (list, tuple)):
         for i, inner in enumerate(value):
-            yield from tensors_of(inner, f"{path}[{i}]")
+            yield from leaves_of(inner, f"{path}[{i}]", kinds)
 
 
 def table(rows: Sequence[tuple[str, Tensor]]) -> list[str]:

@@ -65,7 +65,7 @@ class Symbol:
     by both, as with arrays. ``version`` counts the writes to a symbol that is no view.
     """
 
-    __slots__ = ("base", "how", "node", "seen", "sizes", "template", "trace", "version")
+    __slots__ = ("base", "how", "node", "seen", "shared", "sizes", "template", "trace", "version")
 
     def __init__(self, trace: Any, node: Any, template: np.ndarray) -> None:
         self.trace, self.node, self.template = trace, node, template
@@ -75,6 +75,7 @@ class Symbol:
         self.how: Any = None  # (view op, attributes) that make it of its base
         self.seen = 0  # the version of the root for which the node is right
         self.version = 0
+        self.shared: dict[Symbol, str] = {}  # whose memory it may be, and what is wrong with that
 
     dtype = property(lambda self: self.template.dtype)
     ndim = property(lambda self: self.template.ndim)
@@ -93,6 +94,12 @@ class Symbol:
             return self.sizes
         self.settle()
         return self.template.shape
+
+    def change(self) -> None:
+        """Counts a write; an error if it is not known whose memory it is."""
+        for message in self.shared.values():
+            raise TraceError(f"a tensor cannot be written to at {user_line()}: {message}")
+        self.version += 1
 
     def settle(self) -> None:
         """Numbers of the template are asked for: a trace for all sizes cannot go on."""

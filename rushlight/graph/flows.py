@@ -118,8 +118,8 @@ class Made:
             return
         owner = self.owners[what]
         self.trace.touch(owner)
+        what.change()
         what.node = node
-        what.version += 1
         touched(owner)
 
     def node(

@@ -354,13 +354,13 @@ class Trace:
         node = self.fitted(value, target)
         whole = root(target)
         self.touch(t)
+        whole.change()
         if target is whole:
             whole.node = node
         else:
             scatter = registry["view_scatter"]
             attrs = {"chain": chain(target)}
             whole.node = Node(scatter, (whole.node, node), attrs, whole.node.type, self.source())
-        whole.version += 1
         target.node, target.seen = node, whole.version
 
     def fitted(self, value: Symbol, target: Symbol) -> Node:

@@ -245,6 +245,21 @@ def values_of_and_and_or(x, w):
 
 
 @row
+def two_names_of_one_tensor(x, w):
+    y = x * 1
+    z = y
+    h = x * 2
+    if x.sum() > 0:
+        z.add_(1)
+        y.mul_(3)
+        z -= 2
+        h = h + 1
+    z += 1
+    h += 1  # nobody else has it
+    return y, z, h
+
+
+@row
 def named_in_a_chain(x, w):
     y = x.min()
     if -100 < (y := x.max()) < 1.75:

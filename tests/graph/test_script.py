@@ -265,6 +265,62 @@ class Refused:
         return x
 
     @staticmethod
+    def views_and_bases(x):
+        y = x.clone()
+        v = y[1:]
+        if x.sum() > 0:  # here
+            v.mul_(5)
+        else:
+            y[0] = 3
+        return y
+
+    @staticmethod
+    def aliases_on_one_way(x):
+        y = x.clone()
+        z = y
+        if x.sum() > 0:
+            z = z + 0
+        z.add_(1)  # here
+        return y
+
+    @staticmethod
+    def aliases_after_branches_in_branches(x):
+        y = x.clone()
+        z = y
+        if x.sum() > 0:
+            if x[0] > 5:
+                z = z + 0
+        y.add_(1)  # here
+        return z
+
+    @staticmethod
+    def aliases_after_no_step(x):
+        y = z = x.clone()
+        while z.sum() > 100:
+            z = z / 2
+        z.add_(1)  # here
+        return y
+
+    @staticmethod
+    def arguments_on_one_way(x):
+        y = x if x.sum() > 0 else -x
+        y += 1  # here
+        return y
+
+    @staticmethod
+    def written_and_assigned(x):
+        y = x.clone()
+        z = y
+        if x.sum() > 0:  # here
+            y.add_(1)
+            y = y * 2
+        return y, z
+
+    @staticmethod
+    def types_of_operands(x):
+        return x.sum() and x  # here
+
+    @staticmethod
     def errors_in_a_branch(x):
         if x.sum() < 0:  # here
             x = x @ rl.ones(7)
@@ -288,6 +344,13 @@ SAID = {
     "filters": "are needed in Python",
     "keys": "a size, a text or a key cannot depend on it",
     "views": "'y' and 'first' share memory",
+    "views_and_bases": "'v' and 'y' share memory",
+    "aliases_on_one_way": "'z' shares memory with another one on one way through the if",
+    "aliases_after_branches_in_branches": "'z' shares memory with another one",
+    "aliases_after_no_step": "'z' shares memory with another one on one way through the loop",
+    "arguments_on_one_way": "the value shares memory .* through the conditional expression",
+    "written_and_assigned": "'y' is both written in place and assigned anew in the if",
+    "types_of_operands": "the value must have one type after the and .* float32[3] .* float32[]",
     "errors_in_a_branch": "RuntimeError in the if",
     "exceptions": "OutOfMemoryError is raised",
 }

@@ -20,6 +20,7 @@ from rushlight.graph.scalars import Scalar, kind_of, number_of, scalar
 from rushlight.graph.script.forms import Form, common, form_of
 from rushlight.graph.script.jumps import VALUE
 from rushlight.graph.script.rows import Rows, rows_of, steps
+from rushlight.graph.script.sharing import symbols
 from rushlight.graph.script.variables import Again, Flow, Names, Values
 from rushlight.graph.watches import MISSING
 from rushlight.symbol import TraceError
@@ -157,6 +158,10 @@ class Repeat(Flow):
                 results = attempt()
             except Again:
                 continue
+            for name, value in self.before.items():  # which stay if there is no step
+                if not self.runs and value is not MISSING:
+                    own = dict.fromkeys(symbols(value))
+                    self.shares.setdefault(name, {}).update(own)
             return self.finish(results)
         raise TraceError(f"the {self.place} gives values of other types at each step")
 

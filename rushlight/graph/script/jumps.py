@@ -159,7 +159,7 @@ class Jumps:
         level = Level(self.count)
         begin = [assign(level.broken, ast.Constant(False), statement)]
         made = copy.copy(statement)
-        if names_values(made):
+        if isinstance(made, ast.While) and names_values(made):
             begin.append(assign(level.going, ast.Constant(True), statement))
             made = asked_inside(made, level.going)
         body, _ = self.block(made.body, level)

@@ -14,8 +14,9 @@ from typing import Any
 from rushlight.autograd.modes import local
 from rushlight.graph.script.forms import Form
 from rushlight.graph.script.jumps import VALUE
+from rushlight.graph.script.sharing import is_seen, symbols, tie
 from rushlight.graph.watches import MISSING
-from rushlight.symbol import TraceError, root
+from rushlight.symbol import Symbol, TraceError, root
 from rushlight.tensor import Tensor
 
 Names = tuple[str, ...]
@@ -66,7 +67,10 @@ class Flow:
         self.forms: dict[str, Form] = {}
         self.rebound: set[str] = set()  # which of those held are assigned
         self.touched: set[str] = set()  # and which are written to, indeed
+        self.shares: dict[str, dict[Symbol, None]] = {}  # memory of outside that values may be
+        self.moved: set[str] = set()  # which other variables are assigned
         self.aliases = self.find_aliases(values)
+        self.held = [name for name in self.held if name not in self.aliases]
 
     def find_aliases(self, values: Values) -> dict[str, str]:
         """Other variables of tensors that are changed in place; an error for views of them."""
@@ -74,7 +78,7 @@ class Flow:
         for name in self.held:
             t = values[name]
             for other, x in values.items():
-                if isinstance(x, Tensor) and other not in self.held:
+                if isinstance(x, Tensor) and other != name and name not in found:
                     if x is t:
                         found[other] = name
                     elif root(trace.symbol(x)) is root(trace.symbol(t)):
@@ -118,6 +122,8 @@ class Flow:
             run()
             found = {name: self.get(name) for name in self.names}
             self.rebound |= {name for name in self.held if found[name] is not twins[name]}
+            self.moved |= {n for n in self.aliases if self.get(n) is not twins[n]}
+            self.note_sharing(found, twins)
             self.touched |= {name for name in self.held if root(twins[name]._array).version}
             return found
         except Failed:
@@ -132,6 +138,18 @@ class Flow:
         finally:
             self.put(outer)
             self.check_containers(contents)
+
+    def note_sharing(self, found: Values, twins: Values) -> None:
+        """Remembers the memory of outside that values at the end of a part may be."""
+        trace = local.state.trace
+        memory = {name: symbols(value) for name, value in found.items()}
+        outer = {inside: outside for outside, inside in trace.known.items()}
+        for name in self.held:
+            outside = trace.outer.symbol(self.before[name])
+            outer[root(trace.symbol(twins[name]))] = root(outside)
+        for name, inside in memory.items():
+            known = [outer[symbol] for symbol in inside if symbol in outer]
+            self.shares.setdefault(name, {}).update(dict.fromkeys(known))
 
     def check_containers(self, contents: Sequence[list[Any]]) -> None:
         """An error if a list or dict of outside was changed, which no graph can hold."""
@@ -164,14 +182,20 @@ class Flow:
             t = self.before[name]
             if name not in self.rebound:
                 found[name] = t.copy_(found[name]) if name in self.touched else t
-            elif name in self.touched and not local.state.trace.made(t):
-                raise TraceError(
-                    f"{name!r} is both written in place and assigned anew in the {self.place}, "
-                    "and is a tensor of outside: do either"
-                )
+        kept = {name: of for name, of in self.aliases.items() if name not in self.moved}
+        found |= {name: self.before[of] for name, of in kept.items()}
         missing = dict.fromkeys([name for name in self.names if name not in found], MISSING)
         journal.lost.update(dict.fromkeys(missing, self.place))
         self.put({**missing, **found})
+        for name in self.rebound & self.touched:
+            if any([is_seen(symbol) for symbol in symbols(self.before[name])]):
+                raise TraceError(
+                    f"{name!r} is both written in place and assigned anew in the {self.place}, "
+                    "and another variable, or the caller, has the tensor, too: do either"
+                )
+        new = {*found} - {*self.held, *kept} | self.rebound
+        for name in new & {*self.shares}:
+            tie(found[name], self.shares[name], name, self.place)
 
 
 def alike(a: Any, b: Any) -> bool:

@@ -24,6 +24,7 @@ LETTERS = "BTSNMKLH"  # the symbols of a graph
 APART = 11  # samples of different symbols differ in their remainders by it
 STEPS = (0, 1, 2, 3, 7)  # so that quotients by 2, 3 and 4 come out in all ways
 MIXED = range(1, 7)
+NEAR = (1, -1, 2, -2, 3, -3, 5)  # a prime number of them
 MORE_STEPS = range(8, 72)  # those of quotients by 2, of quotients by 2, five times
 
 Size = Any
@@ -362,7 +363,7 @@ def worlds(symbols: Sequence[Symbol], steps: Iterable[int] = STEPS) -> Sequence[
 
 @once_for_each
 def strange_worlds(symbols: Sequence[Symbol]) -> Sequence[World]:
-    """Sizes that do not go up together, those of each other, and small ones.
+    """Sizes that do not go up together, those of each other, those nearby, and small ones.
 
     Not all may make sense, but which one is smaller changes, and so do all differences.
     """
@@ -376,7 +377,11 @@ def strange_worlds(symbols: Sequence[Symbol]) -> Sequence[World]:
         for k, turn in enumerate(turns)
     ]
     small = [{s.name: (k * (i + 1) + i) % 5 for s, i in place.items()} for k in range(5)]
-    return [*map(World, [*(mixed if len(symbols) > 1 else ()), *swapped, *small])]
+    near = [
+        {s.name: max(0, s.example + NEAR[k * (i + 1) % len(NEAR)]) for s, i in place.items()}
+        for k in range(len(NEAR))
+    ]
+    return [*map(World, [*(mixed if len(symbols) > 1 else ()), *swapped, *near, *small])]
 
 
 def fitted(found: Sequence[int], likely: Iterable[Size], places: Sequence[World]) -> Size | None:

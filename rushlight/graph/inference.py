@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -54,34 +53,35 @@ def inferred(
         here = [t and TensorType(known(t.shape, world), t.dtype) for t in types]
         return rule(here, {name: known(value, world) for name, value in attrs.items()})
 
-    def tried(wanted: Sequence[World]) -> list[tuple[World, Type]]:
+    def tried(wanted: Sequence[World], possible: bool) -> list[tuple[World, Type]]:
+        """What the rule gives in those worlds that are, or are not, possible: it must not fail."""
         made = []
         for world in wanted:
-            with contextlib.suppress(TooLarge):
-                made.append((world, at(world)))
+            if (holds is None or holds(world)) is possible:
+                try:
+                    made.append((world, at(world)))
+                except TooLarge:
+                    continue
+                except Exception:
+                    if possible and holds is not None:
+                        raise
         return made
 
-    first = tried(worlds(symbols))
-    others: dict[bool, list[tuple[World, Type]]] = {True: [], False: []}
-    for world in strange_worlds(symbols):
-        possible = holds is not None and holds(world)
-        try:
-            others[possible].append((world, at(world)))
-        except TooLarge:
-            continue
-        except Exception:
-            if possible:
-                raise
+    usual, strange = worlds(symbols), strange_worlds(symbols)
+    first, others = tried(usual, possible=True), tried(strange, possible=True)
     # Impossible sizes tell less than possible ones, and more than none.
-    several = others[True] if len(others[True]) >= ENOUGH else others[True] + others[False]
-    if len(several) < ENOUGH or not first:
+    if len(first) + len(others) < ENOUGH:
+        first += tried(usual, possible=False)
+    if len(others) < ENOUGH and len(symbols) > 1:
+        others += tried(strange, possible=False)
+    if len(first) + len(others) < ENOUGH or (len(symbols) > 1 and len(others) < ENOUGH):
         raise Irregular("there are too few sizes for which it can be found out")
-    alone = [Dim({(symbol,): 1}) for symbol in symbols]  # what a difference may come to
-    likely = [*likely_of(sizes), *likely_of(attrs.values()), *alone]
+    likely = [*likely_of(sizes), *likely_of(attrs.values())]
     try:
-        return fitting([*first, *several], likely)
+        return fitting([*first, *others], likely)
     except Irregular:
-        return fitting([*first, *several, *tried(worlds(symbols, MORE_STEPS))], likely)
+        more = tried(worlds(symbols, MORE_STEPS), possible=True)
+        return fitting([*first, *others, *more], likely)
 
 
 def fitting(pairs: Sequence[tuple[World, Any]], likely: Sequence[Size]) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 from rushlight.c.border import KEYWORDS, border, identifier
 from rushlight.c.formulas import contiguous, plain
 from rushlight.c.program import Program
-from rushlight.compile import Compiled, CompiledModule
+from rushlight.compile import Compiled
 from rushlight.io.atomic import replacing
+from rushlight.jit.originals import original
 from rushlight.nn.module import Module
 from rushlight.passes import pipeline
 from rushlight.passes.order import plan
@@ -54,9 +55,9 @@ def export_c(
         raise ValueError(f'export_c: weights must be "binary" or "array", got {weights!r}')
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"export_c() takes a function or a module, got {function!r}")
-    inner, compiled = unwrapped(function)
+    inner = original(function)
     name = checked_name(name if name is not None else default_name(inner))
-    found = border(inner, compiled.traced(*args, **kwargs))
+    found = border(inner, Compiled(inner).traced(*args, **kwargs))
     graph = contiguous(pipeline.run(plain(found.graph)))
     values = dict(zip(graph.captured, [found.values[n] for n in found.graph.captured], strict=True))
     program = Program(name, graph, plan(graph), found.inputs, values, weights == "array")
@@ -66,15 +67,6 @@ def export_c(
         with replacing(str(folder / path)) as file:
             file.write(content)
     return folder / f"{name}.c"
-
-
-def unwrapped(function: Any) -> tuple[Any, Compiled]:
-    """What a compiled function was made of, and the compiled function."""
-    if isinstance(function, CompiledModule):
-        function = function._orig_mod
-    if isinstance(function, Compiled):
-        return function.function, function
-    return function, Compiled(function)
 
 
 def default_name(function: Any) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.device import device as Device
 from rushlight.graph.host import Host
-from rushlight.graph.scalars import Scalar
+from rushlight.graph.scalars import Scalar, number_of
 from rushlight.tensor import Size, Tensor
 
 Shape = list[Any]
@@ -87,7 +88,8 @@ def filled(shape: Shape, tensors: Sequence[Any], floats: Callable[[Any], Any]) -
     if kind == "tensor":
         return tensors[content[0]]
     if kind == "scalar":
-        return tensors[content[0]].item()
+        found = tensors[content[0]]
+        return found.item() if local.state.trace is None else number_of(found)
     if kind == "number":
         return floats(content[0])
     if kind == "plain":

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rushlight.compile import CompiledModule
 from rushlight.errors import warn
 from rushlight.graph.results import leaves
-from rushlight.jit.functions import RecursiveScriptModule
+from rushlight.jit.originals import original
 from rushlight.nn.module import Module
 from rushlight.onnx.exporters import EXPORTERS
 from rushlight.onnx.loading import required
@@ -94,7 +93,7 @@ def export(
     """
     refuse_custom(custom_translation_table, custom_opsets, export_modules_as_functions)
     opset = checked_opset(opset_version)
-    model = model._orig_mod if isinstance(model, CompiledModule) else model
+    model = original(model)
     if not callable(model):
         raise TypeError(f"onnx.export(): expected a module or a function, got {model!r}")
     args, given = arguments(args, kwargs)
@@ -117,7 +116,7 @@ def export(
         if verbose:
             print(program)
         if verify:
-            verify_program(program, model, args, given, axes)
+            verify_program(program, model, args, given, axes, traced.outputs)
     if f is not None:
         program.save(
             f, include_initializers=export_params, external_data=external_data,
@@ -163,8 +162,7 @@ def by_parameters(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
     """The arguments, by the names of parameters."""
-    inner = model._module if isinstance(model, RecursiveScriptModule) else model
-    function = inner.forward if isinstance(inner, Module) else inner
+    function = model.forward if isinstance(model, Module) else model
     parameters = list(inspect.signature(function).parameters.values())
     named = []
     for number, value in enumerate(args):

@@ -12,6 +12,7 @@ from rushlight.dims import Settled
 from rushlight.graph.arguments import fields_of, flatten, is_record
 from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import Graph, Node
+from rushlight.graph.scalars import Scalar
 from rushlight.nn.module import Module
 from rushlight.onnx.options import OnnxExporterError, state
 from rushlight.onnx.sizes import Axes, depends_on_sizes, first_sizes
@@ -33,7 +34,10 @@ class Traced(NamedTuple):
 
 
 class Call:
-    """The call to be traced: its results are the tensors in what the model returns."""
+    """The call to be traced: its results are the tensors in what the model returns.
+
+    So are numbers that depend on tensors.
+    """
 
     def __init__(self, model: Callable[..., Any], whole: Collection[Op]) -> None:
         self.model, self.whole = model, whole
@@ -42,7 +46,9 @@ class Call:
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         trace = local.state.trace
         trace.whole = self.whole
-        found = named_tensors(self.model(*args, **kwargs), "output")
+        result = named_leaves(self.model(*args, **kwargs), "output")
+        found = [(name, x.tensor if isinstance(x, Scalar) else x) for name, x in result]
+        found = [(name, t) for name, t in found if isinstance(t, Tensor)]
         self.outputs = [name for name, _ in found]
         return [t.clone() for _, t in found]  # none is an argument, or a view of another one
 
@@ -110,7 +116,12 @@ def named_tensors(value: Any, name: str, inner: bool = False) -> list[tuple[str,
     >>> [name for name, _ in named_tensors((x, {"loss": x}), "output")]
     ['output_0', 'output_1_loss']
     """
-    if isinstance(value, Tensor):
+    return [(n, leaf) for n, leaf in named_leaves(value, name, inner) if isinstance(leaf, Tensor)]
+
+
+def named_leaves(value: Any, name: str, inner: bool = False) -> list[tuple[str, Any]]:
+    """The tensors and numbers in an argument or result, named so."""
+    if isinstance(value, (Tensor, Scalar, bool, int, float)):
         return [(name, value)]
     parts: Mapping[str, Any] = {}
     if isinstance(value, Mapping):
@@ -121,4 +132,4 @@ def named_tensors(value: Any, name: str, inner: bool = False) -> list[tuple[str,
         parts = {f"{name}_{i}": part for i, part in enumerate(value)}
     elif is_record(value):
         parts = {f"{name}_{key}" if inner else key: part for key, part in fields_of(value)}
-    return [found for key, part in parts.items() for found in named_tensors(part, key, True)]
+    return [found for key, part in parts.items() for found in named_leaves(part, key, True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,23 +17,33 @@ from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.options import OnnxExporterError
 from rushlight.onnx.saving import ONNXProgram
 from rushlight.onnx.sizes import Axes
-from rushlight.onnx.tracing import named_tensors
+from rushlight.onnx.tracing import named_leaves, named_tensors
 from rushlight.tensor import Tensor
 
 TOLERANCES = {dtypes.float64: 1e-9, dtypes.float16: 2e-2, dtypes.bfloat16: 1e-1}
 USUAL = 1e-3
 
 
-def verify(program: ONNXProgram, model: Any, args: Any, kwargs: dict[str, Any], axes: Axes) -> None:
-    """An error unless the program and the model have the same results, on other sizes too."""
+def verify(
+    program: ONNXProgram,
+    model: Any,
+    args: Any,
+    kwargs: dict[str, Any],
+    axes: Axes,
+    outputs: Sequence[str],
+) -> None:
+    """An error unless the program and the model have the same results, on other sizes too.
+
+    ``outputs`` says which tensors and numbers in what the model returns are results.
+    """
     with no_grad(), interpreted():
-        check(program, args, kwargs, model(*args, **kwargs))
+        check(program, args, kwargs, chosen(model(*args, **kwargs), outputs))
         tensors, rebuild = leaves((args, kwargs), ())
         for change in (1, -1) if any(axes) else ():
             others = [resized(t, own, change) for t, own in zip(tensors, axes, strict=True)]
             args, kwargs = rebuild(others)
             try:
-                expected = model(*args, **kwargs)
+                expected = chosen(model(*args, **kwargs), outputs)
             except Exception:
                 continue  # the model does not take these sizes
             check(program, args, kwargs, expected)
@@ -55,15 +65,20 @@ def resized(t: Tensor, axes: dict[int, str], change: int) -> Tensor:
     return from_numpy(np.resize(t._array, shape)) if t._array.size else t
 
 
-def check(program: ONNXProgram, args: Any, kwargs: Any, result: Any) -> None:
-    expected = named_tensors(result, "output")
+def chosen(result: Any, outputs: Sequence[str]) -> list[Tensor]:
+    """Some of the tensors and numbers in a result, by their names."""
+    leaves = [(n, x) for n, x in named_leaves(result, "output") if n in outputs]
+    return [x if isinstance(x, Tensor) else from_numpy(np.array(x)) for _, x in leaves]
+
+
+def check(program: ONNXProgram, args: Any, kwargs: Any, expected: Sequence[Tensor]) -> None:
     given = [t for _, t in named_tensors((args, kwargs), "")]
     shapes = ", ".join([str(list(t.shape)) for t in given])
     try:
         found = named_tensors(program(*given), "")
     except OnnxError as error:
         raise OnnxExporterError(f"the exported model fails for inputs {shapes}: {error}") from error
-    for (_, a), (_, b), (name, _) in zip(expected, found, program.writer.root.outputs, strict=True):
+    for a, (_, b), (name, _) in zip(expected, found, program.writer.root.outputs, strict=True):
         if a.shape != b.shape or a.dtype is not b.dtype:
             raise OnnxExporterError(
                 f"for inputs {shapes}, the exported model gives {name!r} as {b.dtype} "

@@ -389,3 +389,39 @@ def test_compiled_and_scripted_models() -> None:
         graph = rl.onnx.export(kind, x).model_proto.graph
         assert [i.name for i in graph.input] == ["input"]
         assert [t.name for t in graph.initializer] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def doublings(x: Any) -> Any:
+    count = 0
+    while x.sum() < 100:
+        x, count = x * 2, count + 1
+    return x, count
+
+
+class Sign(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+def test_control_flow_of_scripted_and_loaded_programs() -> None:
+    x, file = rl.ones(3), io.BytesIO()
+    scripted = rl.jit.trace(doublings, x)
+    scripted.save(file)
+    file.seek(0)
+    for function in (doublings, rl.compile(doublings), scripted, rl.jit.load(file)):
+        program = rl.onnx.export(function, x)  # the number is a result, too
+        y, count = program(rl.full((3,), 3.0))
+        assert (y.tolist(), count.tolist()) == ([48.0] * 3, 4)
+    for module in (rl.jit.script(Sign()), rl.jit.trace(Sign(), x)):
+        assert rl.onnx.export(module, x)(-x).tolist() == [-2.0] * 3
+
+
+def test_padding_masks() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2)
+    x, padding = rl.randn(2, 5, 8), rl.tensor([[False] * 4 + [True], [False] * 5])
+    program = rl.onnx.export(
+        model, (x,), kwargs={"src_key_padding_mask": padding},
+        dynamic_axes=dict.fromkeys(("src", "src_key_padding_mask"), {0: "batch", 1: "time"}),
+    )  # fmt: skip
+    assert program(x, padding)[0, -1].tolist() == [0.0] * 8  # as in PyTorch

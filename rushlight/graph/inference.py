@@ -76,7 +76,8 @@ def inferred(
         others += tried(strange, possible=False)
     if len(first) + len(others) < ENOUGH or (len(symbols) > 1 and len(others) < ENOUGH):
         raise Irregular("there are too few sizes for which it can be found out")
-    likely = [*likely_of(sizes), *likely_of(attrs.values())]
+    alone = [Dim({(symbol,): 1}) for symbol in symbols]  # what a difference may come to
+    likely = [*likely_of(sizes), *likely_of(attrs.values()), *alone]
     try:
         return fitting([*first, *others], likely)
     except Irregular:

@@ -129,9 +129,11 @@ def page(module: RecursiveScriptModule) -> str:
     """A page with the picture and the text of a program."""
     name = html.escape(module._programs.name)
     text = html.escape(program_text(module))
-    style = "body{font-family:sans-serif;margin:2em}.graph{overflow:auto;max-height:90vh}"
+    style = "body{font-family:sans-serif;margin:2em}.graph,pre{overflow:auto}"
+    fit = "#fit:checked~.graph svg{max-width:100%;height:auto}"
     return (
         f"<!DOCTYPE html>\n<html><head><meta charset='utf-8'><title>{name}</title>"
-        f"<style>{style}pre{{overflow:auto}}</style></head><body>\n<h1>{name}</h1>\n"
+        f"<style>{style}{fit}</style></head><body>\n<h1>{name}</h1>\n"
+        "<input type='checkbox' id='fit' checked><label for='fit'>the whole picture</label>\n"
         f"<div class='graph'>{picture(module.graph)}</div>\n<pre>{text}</pre>\n</body></html>\n"
     )

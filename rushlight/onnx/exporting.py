@@ -13,6 +13,7 @@ from rushlight.jit.originals import original
 from rushlight.nn.module import Module
 from rushlight.onnx.exporters import EXPORTERS
 from rushlight.onnx.loading import required
+from rushlight.onnx.module import OnnxModule
 from rushlight.onnx.options import OnnxExporterError, OperatorExportTypes, TrainingMode
 from rushlight.onnx.saving import ONNXProgram
 from rushlight.onnx.sizes import axes_by_argument, axes_by_name
@@ -66,7 +67,7 @@ def export(
         kwargs: keyword arguments.
         verbose: print the graph of the file.
         input_names, output_names: names of inputs and outputs, in order; else inputs are called as
-            the parameters of ``forward`` are.
+            the parameters of ``forward`` are, and both as in the file of a model that was loaded.
         opset_version: the version of ONNX's operators, 13 or later; 18 if it is None.
         external_data: weights go to a file of their own, ``f`` + ".data"; if it is None, only
             those of a model that is larger than 2 GB, which an ONNX file cannot be.
@@ -96,6 +97,8 @@ def export(
     model = original(model)
     if not callable(model):
         raise TypeError(f"onnx.export(): expected a module or a function, got {model!r}")
+    if output_names is None and isinstance(model, OnnxModule):
+        output_names = model.output_names
     args, given = arguments(args, kwargs)
     parameters = by_parameters(model, args, given)
     named = [pair for name, value in parameters for pair in named_tensors(value, name, inner=True)]
@@ -161,7 +164,9 @@ def arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, dict[st
 def by_parameters(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
-    """The arguments, by the names of parameters."""
+    """The arguments, by the names of parameters, or of the inputs of the file."""
+    if isinstance(model, OnnxModule):
+        return [*zip(model.input_names, args, strict=False), *kwargs.items()]
     function = model.forward if isinstance(model, Module) else model
     parameters = list(inspect.signature(function).parameters.values())
     named = []

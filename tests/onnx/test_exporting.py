@@ -425,3 +425,13 @@ def test_padding_masks() -> None:
         dynamic_axes=dict.fromkeys(("src", "src_key_padding_mask"), {0: "batch", 1: "time"}),
     )  # fmt: skip
     assert program(x, padding)[0, -1].tolist() == [0.0] * 8  # as in PyTorch
+
+
+def test_names_of_a_model_that_was_loaded_stay(tmp_path: Path) -> None:
+    x, path = rl.randn(2, 4), tmp_path / "net.onnx"
+    rl.onnx.export(net(), x, path, input_names=["image"], output_names=["logits"])
+    loaded = rl.onnx.load(path)
+    graph = rl.onnx.export(loaded, x, dynamic_axes={"logits": {0: "n"}}).model_proto.graph
+    assert [[v.name for v in values] for values in (graph.input, graph.output)] == [
+        ["image"], ["logits"]
+    ]  # fmt: skip

@@ -101,18 +101,23 @@ class Call:
     def traced_for_all(self, state: State, any_size: AnySize | None) -> Program | None:
         """The program for all sizes, of which some have changed; None if none has.
 
-        Without ``any_size``, those that often change are taken for changed ones: all of tensors of
-        up to three dimensions, and the first one of larger tensors, such as batches of images.
+        Without ``any_size``, those that often change are taken for changed ones: the sides of an
+        image each by itself if the function allows that; else equal ones together, and of large
+        tensors the first one alone.
         """
-        given = self.flat()
-        if any_size is None:
+        if any_size is not None:
+            return self.traced_with(state, any_size)
+        for expected in (apart, together):
             any_size = AnySize(None)
-            likely = [(-1,) * (t.ndim if t.ndim <= SEQUENCE else 1) for t in self.tensors]
-            shapes = [
-                (*sides, *t.shape[len(sides) :])
-                for t, sides in zip(self.tensors, likely, strict=True)
-            ]
-            any_size.met[loosened(given.key)] = [shapes]
+            shapes = [expected(tuple(t.shape)) for t in self.tensors]
+            any_size.met[loosened(self.flat().key)] = [shapes]
+            program = self.traced_with(state, any_size)
+            if program is not None and is_free(program):
+                return program
+        return program
+
+    def traced_with(self, state: State, any_size: AnySize) -> Program | None:
+        """The program whose symbols are the sizes that ``any_size`` knows to change."""
 
         def attempt(shapes: Shapes) -> Program:
             program = self.traced(state, shapes)
@@ -122,7 +127,38 @@ class Call:
             return program
 
         with tracing:
-            return any_size.make(given, attempt)
+            return any_size.make(self.flat(), attempt)
+
+
+def apart(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """What sizes of a first call are compared with: all change but channels, each by itself.
+
+    >>> apart((4, 7)), apart((1, 3, 8, 8))
+    ((-1, -2), (-1, 3, -3, -4))
+    """
+    fixed = () if len(shape) <= SEQUENCE else (1,)
+    return tuple([n if d in fixed else -d - 1 for d, n in enumerate(shape)])
+
+
+def together(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The same, where equal sizes stay equal, and of large tensors the first one changes.
+
+    >>> together((4, 7)), together((1, 3, 8, 8))
+    ((-1, -1), (-1, 3, 8, 8))
+    """
+    changing = len(shape) if len(shape) <= SEQUENCE else 1
+    return (-1,) * changing + shape[changing:]
+
+
+def is_free(program: Program) -> bool:
+    """Whether batches may change, and no size must be equal to another one."""
+    first = [node.type.shape[:1] for node in program.graph.inputs[: program.border.tensors]]
+    equal = [
+        c
+        for c in program.conditions
+        if c.relation is operator.eq and c.answer and len(c.symbols) > 1
+    ]
+    return not equal and bool(symbols_of(first))
 
 
 class Recorder:
@@ -149,7 +185,7 @@ class Recorder:
         self.result = leaves.shape(result, "the result")
         self.results, self.returned = leaves.tensors, leaves.floats
         self.roots, self.wanted, gradients = self.differentiate() if local.state.grad else ([],) * 3
-        return [*[t.detach().clone() for t in self.results], *gradients]
+        return [t.detach().clone() for t in (*self.results, *gradients)]
 
     def differentiate(self) -> tuple[list[int], list[Tensor], list[Tensor]]:
         """The results that have gradients, of which tensors, and these gradients.

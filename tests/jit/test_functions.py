@@ -199,6 +199,23 @@ class TestSizes:
         loaded(x).sum().backward()
         assert x.grad.shape == (9, 3)
 
+    def test_images_of_other_sides(self):
+        nn = rl.nn
+        net = nn.Sequential(
+            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2),
+        ).eval()  # fmt: skip
+        loaded = reloaded(rl.jit.trace(net, rl.rand(4, 3, 8, 8)))
+        for shape in ((4, 3, 8, 8), (7, 3, 12, 9), (1, 3, 20, 31)):
+            x = rl.rand(*shape)
+            assert rl.allclose(loaded(x), net(x), atol=1e-5)
+
+    def test_equal_sizes_may_become_different_ones(self):
+        loaded = reloaded(rl.jit.trace(lambda x: x.exp(), rl.rand(4, 4)))
+        assert loaded(rl.zeros(2, 5)).shape == (2, 5)
+        product = reloaded(rl.jit.trace(lambda x, y: x @ y, (rl.rand(2, 3), rl.rand(3, 4))))
+        assert product(rl.ones(5, 6), rl.ones(6, 1)).tolist() == [[6.0]] * 5
+
     def test_a_size_that_cannot_change(self):
         loaded = reloaded(rl.jit.trace(Net().eval(), rl.rand(6, 3)))
         with pytest.raises(TypeError, match=r"x: expected a tensor f32\[B,3\], got f32\[6,4\]"):
@@ -289,6 +306,13 @@ class TestFunctions:
         x = rl.tensor([1.0, 2.0], requires_grad=True)
         loaded(x).backward()
         assert x.grad.tolist() == [101.0, 102.0]
+
+    @pytest.mark.parametrize("n", [2, 5])
+    def test_arguments_with_one_gradient(self, n):
+        loaded = reloaded(rl.jit.trace(lambda x, y: x + y, (rl.rand(2), rl.rand(2))))
+        x, y = rl.rand(n, requires_grad=True), rl.rand(n, requires_grad=True)
+        (3 * loaded(x, y)).sum().backward()
+        assert x.grad.tolist() == y.grad.tolist() == [3.0] * n
 
     def test_what_cannot_be_a_program(self):
         log = []

@@ -260,6 +260,33 @@ def two_names_of_one_tensor(x, w):
 
 
 @row
+def one_true_and_one_false(x, w):
+    flag, n = bool(x.sum() > 0), int(x[0] > 0)
+    y = x * 2 if flag is True else x * 3
+    if (x[0] > 0.6) is True:  # a tensor is never that
+        y = y * 100
+    if isinstance(n, int) and type(flag) is bool and not isinstance(n, (float, str)):
+        y = y + 1
+    return y if flag is not False else y - 1
+
+
+@row
+def exceptions_that_no_tensor_decides(x, w):
+    with rl.no_grad():
+        shift = x.sum()
+    if x[0] > 0:
+        try:
+            raise ValueError("always")
+        except ValueError as error:
+            shift = shift + len(str(error))
+    try:
+        x = x + {}["missing"]
+    except KeyError:
+        x = x + 1
+    return x + shift
+
+
+@row
 def named_in_a_chain(x, w):
     y = x.min()
     if -100 < (y := x.max()) < 1.75:

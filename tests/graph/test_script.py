@@ -317,6 +317,34 @@ class Refused:
         return y, z
 
     @staticmethod
+    def suppressed(x):
+        with contextlib.suppress(ValueError):
+            if x.sum() > 0:
+                raise ValueError("positive")  # here
+            x = x * 2
+        return x
+
+    @staticmethod
+    def caught_in_a_call(x):
+        def positive(x):
+            if x.sum() > 9:
+                raise ValueError(f"{x.sum()}")  # here
+            return x
+
+        try:
+            return positive(x)
+        except ValueError:
+            return -x
+
+    @staticmethod
+    def asserted(x):
+        try:
+            assert x.sum() > 9, "small"  # here
+        except AssertionError:
+            return x * 2
+        return x * 3
+
+    @staticmethod
     def types_of_operands(x):
         return x.sum() and x  # here
 
@@ -339,7 +367,10 @@ SAID = {
     "types_of_returns": "the returned value .* it is float32[3] .* and float64[3] else",
     "no_value": "'y' is used .* but has no value on one way",
     "shapes_of_steps": "'x' must have one type .* it is float32[3] before it, and float32[6] after",
-    "texts": "the value must have one type .* str .* str",
+    "texts": "the value must have one type .* is 'positive' if the .* and 'negative' else",
+    "suppressed": "ValueError is raised",
+    "caught_in_a_call": "ValueError is raised",
+    "asserted": "AssertionError is raised .* a graph catches nothing",
     "lists": "changes a list",
     "filters": "are needed in Python",
     "keys": "a size, a text or a key cannot depend on it",

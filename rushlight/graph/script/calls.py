@@ -274,6 +274,18 @@ def number(kind: type) -> Callable[..., Any]:
     return call
 
 
+def is_instance(x: Any, kinds: Any) -> bool:
+    """``isinstance``, also of numbers that only the graph knows."""
+    return issubclass(x.kind, kinds) if isinstance(x, Scalar) else isinstance(x, kinds)
+
+
+def type_of(*args: Any, **options: Any) -> Any:
+    """``type``, also of numbers that only the graph knows."""
+    if len(args) == 1 and isinstance(args[0], Scalar):
+        return args[0].kind
+    return type(*args, **options)
+
+
 def extreme(function: Callable[..., Any], relation: str) -> Callable[..., Any]:
     """``min`` or ``max``, also of what only the graph knows."""
 
@@ -337,6 +349,8 @@ BUILTINS: dict[Any, Any] = {
     zip: rows.zipped,
     reversed: rows.backwards,
     print: says.show,
+    isinstance: is_instance,
+    type: type_of,
     any: some,
     all: every,
     min: extreme(min, "lt"),
@@ -350,6 +364,7 @@ helpers = SimpleNamespace(
     **{f.__name__: f for f in (flow.branch, flow.choose, flow.loop, flow.each, flow.both)},
     **{f.__name__: f for f in (flow.either, flow.negated, flow.compare, flow.chain, flow.key)},
     **{f.__name__: f for f in (flow.last_of, flow.first_of, flow.element, slice)},
-    **{f.__name__: f for f in (says.check, says.fail, says.text, called)},
+    **{f.__name__: f for f in (says.check, says.fail, says.text, says.catching, says.entered)},
+    called=called,
 )
 """What converted code knows as ``__script__``."""

@@ -26,6 +26,7 @@ from rushlight.graph.watches import MISSING
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
+SAMENESS = {"is_": "eq", "is_not": "ne"}
 ATTEMPTS = 6  # until the types of what a loop carries must agree
 
 
@@ -353,7 +354,15 @@ def negated(line: int, x: Any) -> Any:
 
 
 def compare(line: int, left: Any, relation: str, right: Any) -> Any:
-    """``left < right`` and its kin: that of a float which changes is known to the graph."""
+    """``left < right`` and its kin: that of a float which changes is known to the graph.
+
+    There is one True and one False, so bools that only the graph knows are compared by value.
+    """
+    if relation in SAMENESS:
+        unknown = isinstance(left, Scalar) or isinstance(right, Scalar)
+        if unknown and kind_of(left) is kind_of(right) is bool:
+            relation = SAMENESS[relation]
+        return getattr(operator, relation)(left, right)
     if isinstance(left, Host) and kind_of(right) is not None:
         left = scalar(left)
     elif isinstance(right, Host) and kind_of(left) is not None:

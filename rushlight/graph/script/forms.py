@@ -7,6 +7,7 @@ object must be the same one.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -39,7 +40,8 @@ class Sort(NamedTuple):
             return f"{self.dtype.name}{list(self.shape)}"  # type: ignore[union-attr]
         if self.number is not None:
             return self.number.__name__
-        return f"{type(self.value).__name__}"
+        telling = self.value is None or isinstance(self.value, (str, bytes))
+        return reprlib.repr(self.value) if telling else type(self.value).__name__
 
     def holds(self, other: Sort) -> bool:
         """Whether they are the same."""

@@ -7,7 +7,8 @@ order is data flow, in branches and loops too, and none is lost.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from rushlight.errors import user_line
 from rushlight.graph.inner import Inner
 from rushlight.graph.scalars import Scalar
 from rushlight.graph.script.flow import truth
-from rushlight.graph.script.variables import Failed
+from rushlight.graph.script.variables import Failed, journal
 from rushlight.ops import ops
 from rushlight.ops.base import Op, registry
 from rushlight.symbol import TraceError
@@ -166,8 +167,9 @@ def check(line: int, test: Any, message: Callable[[], Any] | None) -> None:
     if answer is True:
         return
     made = Text() if message is None else Text().add(message())
-    if answer is False and not isinstance(local.state.trace, Inner):
+    if answer is False and is_plain():
         raise AssertionError(*filter(None, [str(made)]))
+    refuse_caught("AssertionError")
     holds = ops.zeros((), dtype=dtypes.bool_) if answer is False else answer
     require(holds, "AssertionError", made)
     if answer is False:
@@ -178,11 +180,12 @@ def fail(line: int, make: Callable[[], Any]) -> None:
     """``raise make()``."""
     error = make()
     error = error() if isinstance(error, type) else error
-    if not isinstance(local.state.trace, Inner):
+    if is_plain():
         for part in error.args:
             str(part)  # an error if it is not known yet
         raise error
     kind = type(error).__name__
+    refuse_caught(kind)
     if getattr(builtins, kind, None) is not type(error):
         raise TraceError(
             f"{kind} is raised at {user_line()} if tensors say so; a graph can raise the "
@@ -194,6 +197,57 @@ def fail(line: int, make: Callable[[], Any]) -> None:
         made.add(part)
     require(ops.zeros((), dtype=dtypes.bool_), kind, made)
     raise Failed
+
+
+def is_plain() -> bool:
+    """Whether an exception can be raised now: no tensor decides between here and who catches it."""
+    trace = local.state.trace
+    return not isinstance(trace, Inner) or trace in journal.catching[-1:]
+
+
+def refuse_caught(kind: str) -> None:
+    if journal.catching:
+        raise TraceError(
+            f"{kind} is raised at {user_line()} if tensors say so, inside a try or with that may "
+            "catch it: a graph catches nothing. Take the other way with a branch"
+        )
+
+
+@contextmanager
+def catching(line: int) -> Iterator[None]:
+    """Around what may raise exceptions that are caught."""
+    journal.catching.append(local.state.trace)
+    try:
+        yield
+    finally:
+        journal.catching.pop()
+
+
+class Guarded:
+    """A context manager of the user's, which may catch exceptions."""
+
+    def __init__(self, manager: Any) -> None:
+        self.manager, self.around = manager, catching(0)
+
+    def __enter__(self) -> Any:
+        entered = self.manager.__enter__()
+        self.around.__enter__()
+        return entered
+
+    def __exit__(self, *error: Any) -> Any:
+        self.around.__exit__(None, None, None)
+        return self.manager.__exit__(*error)
+
+
+def entered(line: int, manager: Any) -> Any:
+    """What ``with manager`` enters."""
+    made = getattr(manager, "func", type(manager))  # by a generator, or a class
+    library = made.__module__.partition(".")[0]
+    return manager if library in HARMLESS or made is nullcontext else Guarded(manager)
+
+
+HARMLESS = ("rushlight", "torch", "_io", "_thread", "threading", "tempfile", "warnings")
+"""Packages whose context managers catch no exceptions."""
 
 
 def require(holds: Any, kind: str, message: Text) -> None:

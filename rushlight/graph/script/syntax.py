@@ -33,6 +33,7 @@ from rushlight.graph.script.names import (
 HELPERS = "__script__"
 RELATIONS: dict[type, str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+    ast.Is: "is_", ast.IsNot: "is_not",
 }  # fmt: skip
 STAYS = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 """Expressions that mean something else in a function of their own."""
@@ -77,7 +78,6 @@ class Converter(ast.NodeTransformer):
         self.shared: set[str] = set()  # that functions inside use
         self.declared: set[str] = set()  # global ones
         self.first: str | None = None  # parameter
-        self.catching = False  # whether what is raised may be caught here
 
     def whole(self, function: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef:
         """The function that is asked for; its defaults are those of the function object."""
@@ -110,7 +110,6 @@ class Converter(ast.NodeTransformer):
         self.shared = closed_over(body) | foreign | self.declared
         own = [arg.arg for arg in parameters(node.args)]
         self.first = own[0] if own else None
-        self.catching = False
         begin: list[ast.stmt] = [s for s in every if isinstance(s, (ast.Global, ast.Nonlocal))]
         found = sorted(stored(body) - self.declared - foreign - set(own))
         if found:  # makes them variables of this function, wherever they are assigned
@@ -144,17 +143,19 @@ class Converter(ast.NodeTransformer):
 
     def visit_With(self, node: ast.With) -> ast.With:
         node.body = self.block(node.body, self.after)
-        node.items = [self.visit(item) for item in node.items]
+        for item in node.items:
+            item.context_expr = self.call("entered", node, self.visit(item.context_expr))
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.Try:
         everything = self.after | loaded(node)
-        outer, self.catching = self.catching, True
         for part in (node, *node.handlers):
             for field, value in ast.iter_fields(part):
                 if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                     setattr(part, field, self.block(value, everything))
-        self.catching = outer
+        if node.handlers:
+            catching = ast.withitem(self.call("catching", node))
+            node.body = [ast.copy_location(ast.With([catching], node.body), node)]
         return node
 
     visit_TryStar = visit_Try
@@ -308,10 +309,10 @@ class Converter(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(check), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
-        if isinstance(node.exc, ast.Call) and not self.catching:
+        if isinstance(node.exc, ast.Call):
             node.exc.args = [spoken(arg) for arg in node.exc.args]
         self.generic_visit(node)
-        if node.exc is None or node.cause is not None or self.catching:
+        if node.exc is None or node.cause is not None:
             return node
         return ast.copy_location(ast.Expr(self.call("fail", node, thunk(node.exc))), node)
 

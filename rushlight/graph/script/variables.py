@@ -207,6 +207,7 @@ class Journal(threading.local):
 
     def __init__(self) -> None:
         self.lost: dict[str, str] = {}  # variables without a value, and where they lost it
+        self.catching: list[Any] = []  # in which traces exceptions may be caught, innermost last
         self.running: dict[CodeType, list[Any]] = {}  # in which traces functions are running
 
 

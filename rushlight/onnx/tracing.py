@@ -46,9 +46,7 @@ class Call:
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         trace = local.state.trace
         trace.whole = self.whole
-        result = named_leaves(self.model(*args, **kwargs), "output")
-        found = [(name, x.tensor if isinstance(x, Scalar) else x) for name, x in result]
-        found = [(name, t) for name, t in found if isinstance(t, Tensor)]
+        found = named_results(self.model(*args, **kwargs))
         self.outputs = [name for name, _ in found]
         return [t.clone() for _, t in found]  # none is an argument, or a view of another one
 
@@ -117,6 +115,13 @@ def named_tensors(value: Any, name: str, inner: bool = False) -> list[tuple[str,
     ['output_0', 'output_1_loss']
     """
     return [(n, leaf) for n, leaf in named_leaves(value, name, inner) if isinstance(leaf, Tensor)]
+
+
+def named_results(value: Any) -> list[tuple[str, Tensor]]:
+    """The tensors in a result, and the numbers that depend on tensors."""
+    leaves = named_leaves(value, "output")
+    found = [(name, x.tensor if isinstance(x, Scalar) else x) for name, x in leaves]
+    return [(name, t) for name, t in found if isinstance(t, Tensor)]
 
 
 def named_leaves(value: Any, name: str, inner: bool = False) -> list[tuple[str, Any]]:

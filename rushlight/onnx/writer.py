@@ -203,7 +203,8 @@ class Writer:
                 self.alias(name, own)
             self.root.outputs.append((own, kind))
         rename(self.root, given)
-        prune(self.root)
+        read = prune(self.root)
+        self.initializers = {name: a for name, a in self.initializers.items() if name in read}
 
     def uses(self, node: Node) -> set[int]:
         """Which of the results of a node others use."""

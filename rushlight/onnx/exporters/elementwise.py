@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
 from rushlight.onnx.exporters.formulas import formula
+from rushlight.onnx.exporters.normalization import batch_norm
 from rushlight.onnx.writer import Writer, exports, operand
 
 
@@ -110,7 +111,7 @@ def addcmul(w: Writer, node: Node, x: str, a: str, b: str) -> str:
     """x + a · b · value, in the order in which runtimes join it with a convolution before."""
     if node.attrs["value"] != 1:
         return formula(w, node, x, a, b)
-    return w("Add", w("Mul", a, b), x)
+    return batch_norm(w, node) or w("Add", w("Mul", a, b), x)
 
 
 @exports("normal_cdf")

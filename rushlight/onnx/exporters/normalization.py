@@ -8,6 +8,7 @@ from rushlight import dtypes
 from rushlight.graph.ir import Node
 from rushlight.onnx.exporters.reductions import reduced
 from rushlight.onnx.writer import Writer, exports, operand
+from rushlight.ops.base import registry
 
 
 @exports("softmax", "log_softmax")
@@ -49,6 +50,34 @@ def standardize(w: Writer, node: Node, x: str, weight: str | None, bias: str | N
             y = w(operator, y, factor)
     y = w.cast(y, source.type.dtype) if half else y
     return y, mean, variance
+
+
+def batch_norm(w: Writer, node: Node) -> str | None:
+    """A normalisation by running statistics, which a loaded model can learn; None if it is none.
+
+    y = shift + x · scale with scale = weight / √(variance + eps), shift = bias − mean · scale
+    """
+    shift, x, scale = (operand(node, i) for i in range(3))
+    shift, scale = (n.inputs[0] if n.op is registry["view"] else n for n in (shift, scale))
+    spread, bias = inputs_of(shift, "add") or (shift, None)
+    root, weight = inputs_of(scale, "mul") or (scale, None)
+    negative, factor = inputs_of(spread, "mul") or (None, None)
+    (mean,) = inputs_of(negative, "neg") or (None,)
+    (total,) = inputs_of(root, "rsqrt") or (None,)
+    variance, eps = inputs_of(total, "add") or (None, None)
+    given = [mean, variance, *[n for n in (weight, bias) if n is not None]]
+    if factor is not scale or eps not in w.arrays or any([n not in w.titles for n in given]):
+        return None
+    ones, zeros = (w.constant(np.full(scale.type.shape, n), node.type.dtype) for n in (1, 0))
+    return w(
+        "BatchNormalization", w.name(x), w.name(weight) or ones, w.name(bias) or zeros,
+        w.name(mean), w.name(variance), epsilon=float(w.arrays[eps]),
+    )  # fmt: skip
+
+
+def inputs_of(node: Node | None, op: str) -> tuple[Node | None, ...] | None:
+    """The operands of a node if it is of that op."""
+    return node.inputs if node is not None and node.op is registry[op] else None
 
 
 def known(sizes: tuple[object, ...]) -> bool:

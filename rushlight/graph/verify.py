@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ from rushlight.ops.families import Elementwise, Pointwise
 
 TRIED = 1 << 22  # bytes of operands up to which a kernel is also run, on zeros
 MOST = 1 << 44  # bytes of a value
+LARGE = 1 << 30  # bytes of operands, times elements by an attribute, that no kernel is tried on
 DEPTH = 50  # of graphs inside graphs
 
 
@@ -223,7 +225,10 @@ def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str,
         )
     quick = size <= TRIED and not product and not isinstance(op, Pointwise)
     quick = quick and op.name != "verified"  # whose kernel asks about values
-    if found is NotImplemented or quick:
+    large = max(1, size) * largest(attrs) > LARGE
+    if large and found is NotImplemented:
+        raise TypeError("its results are too large to be checked")
+    if found is NotImplemented or (quick and not large):
         zeros = [None if t is None else np.zeros(t.shape, t.dtype.numpy) for t in types]
         tried = local.state.run(op.compute, zeros, attrs)
         kinds = type_of(arrays(tried))
@@ -231,6 +236,15 @@ def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str,
             raise TypeError("its rule and its kernel disagree")
         return kinds
     return type_of(arrays(found))
+
+
+def largest(attrs: Mapping[str, Any]) -> int:
+    """The most elements that an attribute may stand for: a number, or the product of a shape."""
+    found = [1]
+    for value in attrs.values():
+        numbers = value if type(value) is tuple else (value,)
+        found.append(math.prod([n for n in numbers if type(n) is int and n > 1]))
+    return max(found)
 
 
 def check_product(letters: Sequence[str], types: Sequence[Any], found: Any) -> None:

@@ -22,7 +22,7 @@ from rushlight.io.errors import CheckpointError, reading
 from rushlight.jit.borders import checked_border, checked_symbols
 from rushlight.jit.program import Border, Program
 from rushlight.jit.programs import Programs
-from rushlight.jit.state import ROLES, State, is_default
+from rushlight.jit.state import ROLES, State, check_names, is_default
 from rushlight.nn.parameter import Parameter
 from rushlight.random import Generator, default_generator
 from rushlight.tensor import Tensor
@@ -144,6 +144,10 @@ def read_state(value: dict[str, Any]) -> State:
         if type(number) is not int or not 0 <= number < len(state.tensors) or role not in ROLES:
             raise CheckpointError(f"{name!r:.40} is no name of a tensor")
         state.names.append((text_of(name), number, role))
+    try:
+        check_names([name for name, _, _ in state.names])
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
     if {number for _, number, _ in state.names} != {*range(len(state.tensors))}:
         raise CheckpointError("a tensor has no name")
     for name, number in value["numbers"].items():

@@ -6,7 +6,7 @@ A formula is plain data: ``["sub", 1.0, ["number", "betas[0]"]]``.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ class Formulas:
         self.places = {id(number): i for i, number in enumerate(arguments)}
         self.named: dict[str, float] = {}
         self.names: dict[int, str] = {}
+        self.readers: dict[str, list[Callable[[], float]]] = {}
 
     def of(self, number: Any) -> Formula:
         if not isinstance(number, Host):
@@ -56,6 +57,7 @@ class Formulas:
             while self.named.setdefault(name, value) != value:
                 name, count = f"{label}#{count}", count + 1
             self.names[id(number)] = name
+            self.readers.setdefault(name, []).append(number.read)
         return self.names[id(number)]
 
     def arguments_in(self, number: Any) -> set[int]:

@@ -202,6 +202,8 @@ class Program:
         """The result of a call."""
         border = self.border
         state = self.state.current()
+        if self.state.readers:
+            self.state.refresh()
         values = Values(self.state.numbers, given.floats, given.sizes)
         captured = self.captured(state, values)
         self.sizes.now = given.sizes

@@ -255,7 +255,7 @@ class Recorder:
             symbols=symbols_of_inputs(graph),
             conditions=[] if extents is None else [*map(written_down, extents.conditions)],
         )
-        state.numbers.update(formulas.named)
+        state.follow(formulas.readers)
         names = dict(graph.names)
         for node, (kind, what) in zip(graph.captured, border.captured, strict=True):
             if kind in ("tensor", "gradient"):

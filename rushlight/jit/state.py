@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight.graph.epoch import epoch
@@ -13,6 +13,9 @@ from rushlight.tensor import Tensor
 
 ROLES = ("parameter", "buffer", "transient", "state")
 """A parameter or buffer of a module, one that ``state_dict`` leaves out, or any other tensor."""
+
+DEEPEST = 100  # modules inside one another
+TAKEN = frozenset((*dir(Module), *vars(Module())))  # what no tensor or module inside can be called
 
 
 class State:
@@ -26,6 +29,8 @@ class State:
         self.names: list[tuple[str, int, str]] = []  # name, number of the tensor, role
         self.homes: list[tuple[dict[str, Any], str, int]] = []
         self.numbers: dict[str, float] = {}
+        self.readers: dict[str, list[Callable[[], float]]] = {}  # where Python still has them
+        self.read: dict[str, float] = {}
         self.generators: list[Generator] = []
         self.seen: object = epoch.now
         if module is not None:
@@ -67,6 +72,23 @@ class State:
             self.generators.append(generator)
         return self.generators.index(generator)
 
+    def follow(self, readers: Mapping[str, list[Callable[[], float]]]) -> None:
+        """Numbers of the Python program that was recorded, such as the rate of an optimizer."""
+        self.readers.update(readers)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Takes over the numbers that Python has changed since it was asked last."""
+        for name, readers in self.readers.items():
+            value, *others = [float(read()) for read in readers]
+            if any([other != value for other in others]):
+                raise RuntimeError(
+                    f"{name}: two numbers that were equal when the program was recorded have "
+                    "become different: record it again"
+                )
+            if self.read.get(name) != value:
+                self.numbers[name] = self.read[name] = value
+
     def current(self) -> list[Tensor]:
         """All tensors, as they are now."""
         if self.seen is not epoch.now:
@@ -104,7 +126,7 @@ class State:
 def free_name(name: str, taken: set[str]) -> str:
     """``name``, or one like it: the names of a file are those of a tree, whose leaves differ."""
     free, count = name, 2
-    while any(
+    while free.rpartition(".")[2] in TAKEN or any(
         [
             free == other or free.startswith(f"{other}.") or other.startswith(f"{free}.")
             for other in taken
@@ -112,6 +134,19 @@ def free_name(name: str, taken: set[str]) -> str:
     ):
         free, count = f"{name}_{count}", count + 1
     return free
+
+
+def check_names(names: Sequence[str]) -> None:
+    """An error unless there can be modules in which tensors have these names."""
+    known = set(names)
+    for name in names:
+        parts = name.split(".")
+        inside = {".".join(parts[:i]) for i in range(1, min(len(parts), DEEPEST))}
+        wrong = len(parts) > DEEPEST or not all(parts) or not TAKEN.isdisjoint(parts)
+        if wrong or not known.isdisjoint(inside):
+            raise ValueError(f"{name!r:.40} is no name of a tensor")
+    if len(known) != len(names):
+        raise ValueError("two tensors have one name")
 
 
 def is_default(generator: Generator) -> bool:

@@ -418,6 +418,38 @@ class TestCapsule:
         third(x, y)
         assert rl.equal(third.state_dict()["Net.first.weight"], before)
 
+    def test_a_scheduler_of_the_same_process(self):
+        def losses(make):
+            rl.manual_seed(0)
+            net, x = rl.nn.Linear(4, 2), rl.randn(3, 4)
+            groups = [{"params": [net.weight]}, {"params": [net.bias], "lr": 0.2}]
+            optimizer = rl.optim.SGD(groups, lr=0.1)
+            scheduler = rl.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+            def step(x):
+                optimizer.zero_grad()
+                loss = net(x).pow(2).mean()
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            run = make(step, x)
+            for _ in range(6):
+                yield run(x).item()
+                scheduler.step()
+            if make is rl.export:
+                assert run.numbers["lr"] == 0.1 * 0.5**2
+                run(x)
+                run.numbers["lr"] = 0.25  # until Python changes its own
+                run(x)
+                assert reloaded(run).numbers["lr"] == 0.25
+                optimizer.param_groups[0]["lr"] = 0.5
+                run(x)
+                assert run.numbers["lr"] == 0.5
+
+        plain = [*losses(lambda step, x: step)]
+        assert [*losses(rl.export)] == pytest.approx(plain, rel=1e-5)
+
     def test_gradients_that_add_up(self):
         w = rl.ones(2, requires_grad=True)
 

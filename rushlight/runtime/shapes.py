@@ -194,7 +194,11 @@ def mark_dynamic(t: Tensor, index: int | Sequence[int]) -> None:
     >>> double(x).shape, double(rl.ones(5, 2)).shape
     (rushlight.Size([3, 2]), rushlight.Size([5, 2]))
     """
-    dims = (index,) if isinstance(index, int) else tuple(index)
+    if not isinstance(t, Tensor):
+        raise TypeError(f"mark_dynamic(): expected a tensor, not {type(t).__name__}")
+    dims = tuple(index) if isinstance(index, (tuple, list)) else (index,)
+    if not all([isinstance(d, int) for d in dims]):
+        raise TypeError(f"mark_dynamic(): index must be an int, or several, not {index!r}")
     if not all([-t.ndim <= d < t.ndim for d in dims]):
         raise IndexError(f"mark_dynamic(): dimension {dims} of a tensor of {t.ndim} dimensions")
     dims = (*marks_of(t), *[d % t.ndim for d in dims])

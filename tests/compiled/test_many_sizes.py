@@ -84,3 +84,13 @@ def test_two_programs_serve_64_batch_sizes_and_64_lengths():
         x = rl.randn(batch, length, 8)
         assert rl.allclose(compiled(x), function(x), rtol=1e-4, atol=1e-4)
     assert programs(compiled) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "wrong", [(rl.ones(2), "a"), (3, 0), (rl.ones(2), 1.5)], ids=["text", "number", "float"]
+)
+def test_only_dimensions_of_tensors_are_marked(wrong):
+    with pytest.raises(TypeError, match=r"mark_dynamic\(\)"):
+        rl.mark_dynamic(*wrong)
+    with pytest.raises(IndexError, match="of a tensor of 1 dimensions"):
+        rl.mark_dynamic(rl.ones(2), 1)

@@ -5,6 +5,7 @@ Each takes a vector ``x`` of four elements and a matrix ``w``; the points lead t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -284,6 +285,66 @@ def exceptions_that_no_tensor_decides(x, w):
     except KeyError:
         x = x + 1
     return x + shift
+
+
+@row
+def jumps_in_the_else_of_a_loop(x, w):
+    for _ in range(2):
+        if x.max() > 1:
+            for _ in range(2):
+                x = x + 1
+            else:
+                break
+        x = x * 2
+    if x[0] > 0:
+        while x.sum() < 10:
+            x = x + 1
+        else:
+            return x @ w
+    return x * 2
+
+
+@row
+def jumps_in_a_try_with_else(x, w):
+    for _ in range(3):
+        try:
+            if x.sum() > 3:
+                break
+            x = x + 1
+        except ValueError:
+            pass
+        else:
+            x = x * 1.5
+    try:
+        if x[0] > 2:
+            return x
+    except ValueError:
+        pass
+    else:
+        x = x @ w
+    return x
+
+
+@row
+def returned_before_it_is_written(x, w):
+    y = x * 1
+    for _ in range(3):
+        if y.sum() > 3:
+            return y
+        y += 1
+    with rl.no_grad():
+        if x[0] > 0:
+            return y
+        y.mul_(2)
+    return y * 2
+
+
+@row
+def jumps_in_a_with_that_catches(x, w):
+    with contextlib.suppress(KeyError):
+        y = {}["missing"]
+        return x * y
+    return x if x.sum() > 0 else x @ w
 
 
 @row

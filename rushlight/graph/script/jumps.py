@@ -22,7 +22,8 @@ from rushlight.graph.script.names import loaded, nodes
 
 VALUE, RETURNED = "_script_value", "_script_returned"
 FLAGS = ("_script_returned", "_script_broken", "_script_skipped")
-BLOCKS = (ast.If, ast.With, ast.Match, ast.Try, vars(ast).get("TryStar", ast.Try))
+TRIES = (ast.Try, vars(ast).get("TryStar", ast.Try))
+BLOCKS = (ast.If, ast.With, ast.Match, *TRIES)
 JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 
@@ -109,7 +110,7 @@ class Jumps:
                     done.append(self.inside(statement, level))
                     if not has_jump(statement):
                         continue
-                    if isinstance(statement, ast.With) and ends(statement.body) is Falls.NEVER:
+                    if isinstance(statement, ast.With) and ends([statement]) is Falls.NEVER:
                         return done, Falls.NEVER
                     more, falls = self.block(rest, level)
                     guarded = [unless(level.skipped, more)] if more else []
@@ -182,11 +183,14 @@ class Jumps:
     def inside(self, statement: ast.stmt, level: Level) -> ast.stmt:
         """A ``with``, ``try`` or ``match`` with its blocks changed."""
         made = copy.copy(statement)
+        jumping = statement.body if isinstance(statement, TRIES) else []
         for field, value in ast.iter_fields(statement):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                 setattr(made, field, self.block(value, level)[0] or [ast.Pass()])
             elif isinstance(value, list) and field in ("handlers", "cases"):
                 setattr(made, field, [self.inside(part, level) for part in value])
+        if isinstance(made, TRIES) and made.orelse and has_jump(jumping):
+            made.orelse = [unless(level.skipped, made.orelse)]
         return made
 
 
@@ -197,8 +201,9 @@ def has_jump(syntax: ast.AST | Sequence[ast.AST], kinds: type | tuple[type, ...]
             return True
         inner: Iterable[ast.AST] = ()
         if isinstance(node, (ast.For, ast.While)):
+            inner = node.orelse  # which is no part of the loop
             if ast.Return in (kinds if isinstance(kinds, tuple) else (kinds,)):
-                inner = [n for n in nodes(node.body) if isinstance(n, ast.Return)]
+                inner = [*inner, *[n for n in nodes(node.body) if isinstance(n, ast.Return)]]
         elif isinstance(node, BLOCKS):
             inner = list(ast.iter_child_nodes(node))
         elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
@@ -220,7 +225,7 @@ def ends(block: Sequence[ast.stmt]) -> Falls:
                 inside = first if first is second else Falls.MAYBE
             case ast.While() if is_true(statement.test) and not has_jump(statement.body, ast.Break):
                 inside = Falls.NEVER
-            case ast.With():
+            case ast.With() if not may_catch(statement):
                 inside = ends(statement.body)
             case _:
                 inside = Falls.MAYBE if has_jump(statement) else Falls.ALWAYS
@@ -228,6 +233,14 @@ def ends(block: Sequence[ast.stmt]) -> Falls:
             return inside
         found = inside if inside is Falls.MAYBE else found
     return found
+
+
+def may_catch(statement: ast.With) -> bool:
+    """Whether what follows a ``with`` may be reached by an exception inside."""
+    managers = list(nodes([item.context_expr for item in statement.items]))
+    names = [n.attr for n in managers if isinstance(n, ast.Attribute)]
+    names += [n.id for n in managers if isinstance(n, ast.Name)]
+    return not {"suppress", "ExitStack"}.isdisjoint(names)
 
 
 def skipping(rest: Falls) -> Falls:

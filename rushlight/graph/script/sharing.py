@@ -32,7 +32,7 @@ def symbols(value: Any) -> list[Symbol]:
 
 def tie(value: Any, others: Iterable[Symbol], name: str, place: str) -> None:
     """Remembers that ``value`` may share memory with ``others``, if anyone sees those."""
-    what = repr(name) if name.isidentifier() and not name.startswith("_script") else "the value"
+    what = repr(name) if name else "the value"
     message = (
         f"{what} shares memory with another one on one way through the {place} only, which depends "
         "on tensors: clone() it, or compute new values instead of writing in place"

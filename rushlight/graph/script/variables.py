@@ -193,7 +193,7 @@ class Flow:
                     f"{name!r} is both written in place and assigned anew in the {self.place}, "
                     "and another variable, or the caller, has the tensor, too: do either"
                 )
-        new = {*found} - {*self.held, *kept} | self.rebound
+        new = {*found} - {*self.held, *kept, VALUE} | self.rebound  # what is returned stays
         for name in new & {*self.shares}:
             tie(found[name], self.shares[name], name, self.place)
 

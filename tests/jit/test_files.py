@@ -127,6 +127,28 @@ class TestDamage:
         with pytest.raises(CheckpointError, match=r"data/0.*checksum"):
             load(bytes(other))
 
+    @pytest.mark.parametrize("name", ["forward", "", "a..b", "weight.x", "a." * 3000 + "x"])
+    def test_names_that_no_tensor_can_have(self, name):
+        members = members_of(rl.jit.trace(rl.nn.Linear(3, 2), rl.ones(2, 3)).save_to_buffer())
+        index = json.loads(members["index.json"])
+        (names,) = [value for key, value in index["value"]["dict"] if key == "names"]
+        names["list"][1]["tuple"][0] = name
+        data = archive_of({**members, "index.json": json.dumps(index).encode()})
+        with pytest.raises(CheckpointError, match="is no name of a tensor"):
+            rl.jit.load(io.BytesIO(data))
+
+    def test_results_too_large_to_be_tried(self):
+        program = rl.export(lambda x: x + rl.arange(3.0)[0], rl.zeros(3))
+        members = members_of(program.save_to_buffer())
+        text = members["graphs/0.txt"].decode()
+        count = 1 << 40
+        text = text.replace("count=3", f"count={count}").replace(
+            "[3] = arange", f"[{count}] = arange"
+        )
+        data = archive_of({**members, "graphs/0.txt": text.encode()})
+        with pytest.raises(CheckpointError, match="is no graph"):
+            rl.jit.load(io.BytesIO(data))
+
     def test_members_that_point_outside(self, data):
         with pytest.raises(CheckpointError, match="points outside"):
             load(archive_of({**members_of(data), "../evil": b""}))

@@ -91,9 +91,7 @@ class Call:
             try:
                 graph = recorder.traced(shapes)
             except Undecided as error:
-                other = scripted(self.function)
-                if other is None and not error.optional:
-                    raise
+                other = scripted(self.function, error)
                 recorder = Recorder(self, other or self.function)
                 graph = recorder.traced(shapes, converted=True)
         return recorder.program(graph, state)

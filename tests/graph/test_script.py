@@ -420,6 +420,8 @@ def test_a_function_without_source() -> None:
     exec("def function(x):\n    return x if x.sum() > 0 else -x", space)
     with pytest.raises(TraceError, match=r"at <string>:2.*source of function is not known"):
         rl.compile(space["function"], fullgraph=True)(rl.ones(3))
+    with pytest.raises(TraceError, match="source of function is not known"):
+        rl.jit.script(space["function"])(rl.ones(3))
 
 
 def test_prints_and_exceptions_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:

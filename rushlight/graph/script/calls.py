@@ -92,7 +92,7 @@ def scripted(
             return None
         name = getattr(function, "__qualname__", type(function).__name__)
         raise TraceError(
-            f"{error} (The source of {name} is not known: tensors can decide in functions of files.)"
+            f"{error} (The source of {name} is not known: tensors can decide in those of files.)"
         )
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.dims import index
+from rushlight.dims import index, is_extent
 from rushlight.kernels import resampling as kernels
 from rushlight.kernels.resampling import Map
 from rushlight.layouts import shape_of
-from rushlight.ops.base import Op, composite, need_tensor, registry
+from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.reduce import in_float32
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, literal
@@ -34,6 +34,7 @@ MODES = {
     "area": ("area", (1, 2, 3)),
 }
 """The rule of each mode, and how many dimensions it can resample."""
+SIMPLE = 1 << 10  # the largest denominator of a factor that multiplies sizes exactly
 
 
 class Resample(Op):
@@ -86,6 +87,45 @@ def resampled_along(x: Tensor, dim: int, m: Map, transposed: bool) -> Tensor:
     return (picked * share).sum(dim + 1)
 
 
+def resampled_at_run(x: Tensor, dim: int, m: Map) -> Tensor:
+    """:func:`resampled_along` for a map whose sizes only a run knows: the tables are computed."""
+    kind = dtypes.float64 if x._array.dtype == kernels.DOUBLE else dtypes.float32
+    i = ops.arange(m.outputs).double()
+    scale = (ops.ones((), dtype=dtypes.float64) * m.scale).to(kind)
+    if m.rule == "nearest":
+        exact = i * scale.double()
+        centre = ((i + 0.5) * scale.double() - 0.5).clamp(min=0).to(kind) + 0.5
+        place = centre if m.aligned else exact.to(kind)
+        return x.index_select(dim, at_most(place.float().long(), m.length - 1))
+    place = i.to(kind) * scale if m.aligned else (i.to(kind) + 0.5) * scale - 0.5
+    place = place.clamp(min=0) if m.rule == "linear" else place
+    first = at_most(place.floor().long(), m.length - 1)
+    share = (place - first.to(kind)).clamp(0, 1).unsqueeze(1)
+    steps = ops.arange(2) if m.rule == "linear" else ops.arange(-1, 3)
+    t = (share - steps.to(kind)).abs()
+    weights = 1 - t
+    if m.rule == "cubic":
+        near, far = (1.25 * t - 2.25) * t * t + 1, (((t - 5) * t + 8) * t - 4) * -0.75
+        weights = ops.where(t < 1, near, ops.where(t < 2, far, 0.0))
+    elements = at_most((first.unsqueeze(1) + steps).clamp(min=0), m.length - 1)
+    layout = (False,) * dim + (True,)
+    picked = registry["index"].apply((x, elements), {"layout": layout})
+    return (picked * weights.reshape(-1, len(steps), *[1] * (x.ndim - dim - 1))).sum(dim + 1)
+
+
+def at_most(x: Tensor, most: Any) -> Tensor:
+    return (x - most).clamp(max=0) + most
+
+
+def scaled(n: Any, factor: Any) -> Any:
+    """A size times a factor, in whole elements."""
+    if is_extent(n):
+        above, below = float(factor).as_integer_ratio()
+        if below <= SIMPLE:
+            return n * above // below
+    return int(n * factor)
+
+
 def resized(name: str, x: Tensor, size: Any, scale: Any) -> tuple[list[int], list[float | None]]:
     """The sizes that ``size`` or ``scale`` asks for, and the scale of each, None if not given."""
     plane = x._array.shape[2:]
@@ -107,7 +147,7 @@ def resized(name: str, x: Tensor, size: Any, scale: Any) -> tuple[list[int], lis
     try:
         if scale is None:
             return [index(n) for n in each], [None] * rank
-        return [int(n * s) for n, s in zip(plane, each, strict=True)], [float(s) for s in each]
+        return [scaled(n, s) for n, s in zip(plane, each, strict=True)], [float(s) for s in each]
     except (TypeError, ValueError, OverflowError):
         kinds = [messages.kind(n) for n in each]
         raise TypeError(
@@ -302,6 +342,15 @@ def interpolate(
         rule = f"smooth {rule}"
     maps = maps_of(mode, rule, x._array.shape[2:], sizes, factors, bool(align_corners))
     kind = x._array.dtype
+    moving = any([is_extent(n) for m in maps for n in (m.length, m.outputs)])
+    if (
+        moving
+        and kind in (kernels.FLOAT, kernels.DOUBLE)
+        and rule in ("nearest", "linear", "cubic")
+    ):
+        for dim, m in enumerate(maps, 2):
+            x = resampled_at_run(x, dim, m)
+        return x
     if kind.kind == "f" or kind in dtypes.HALF or (rule == "nearest" and kind == np.uint8):
         return resample(x, maps, False)
     if kind == np.uint8 and mode != "linear":

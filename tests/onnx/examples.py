@@ -58,6 +58,24 @@ def as_large(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
     return nn.functional.pad(x, [missing // 2, missing - missing // 2]) + y
 
 
+def resampled(x: rl.Tensor, y: rl.Tensor) -> list[rl.Tensor]:
+    """To the sizes of another tensor, and by factors."""
+    modes = [("nearest", None), ("bilinear", False), ("bilinear", True), ("bicubic", False)]
+    ways = [{"size": y.shape[-2:]}, {"scale_factor": 2}, {"scale_factor": 1.5}]
+    resample = nn.functional.interpolate
+    return [resample(x, mode=m, align_corners=a, **way) for m, a in modes for way in ways]
+
+
+TABLE = rl.arange(256.0).reshape(16, 16)
+
+
+def parts(x: rl.Tensor) -> tuple[rl.Tensor, ...]:
+    """As much of a table as there are elements, and elements at fixed positions."""
+    y = x.clone()
+    y[rl.tensor([1, 3])] = 0
+    return TABLE[: x.shape[1], : x.shape[1]] @ y.t(), x[:, [-1]], x.index_select(0, rl.tensor([2]))
+
+
 def early(x: rl.Tensor) -> rl.Tensor:
     if x.sum() > 0:
         return x * 2
@@ -160,6 +178,14 @@ SIZES: dict[str, Example] = {
             nn.AvgPool2d(3, 2, 1), nn.MaxPool2d(3, 2, 1), nn.ConvTranspose2d(2, 3, 3, 2, 1, 1)
         ),
         X((2, 2, 16, 16)), {"x0": [0, 2, 3]}, (X((3, 2, 19, 22)),),
+    ),
+    "resampling": Example(
+        of(resampled), X((1, 2, 4, 5), (1, 1, 7, 9)),
+        {"x0": {2: "height", 3: "width"}, "x1": {2: "rows", 3: "columns"}},
+        (X((1, 2, 6, 3), (1, 1, 11, 2)), X((1, 2, 9, 8), (1, 1, 4, 5))),
+    ),
+    "parts of what is captured": Example(
+        of(parts), X((4, 6)), {"x0": [0, 1]}, (X((7, 9)), X((5, 2)))
     ),
     "as much as is missing": Example(
         of(as_large), X((1, 1, 9), (1, 1, 6)), {"x0": [2], "x1": [2]}, (X((1, 1, 4), (1, 1, 11)),),

@@ -38,7 +38,7 @@ from rushlight.ops.keys import BASIC, excess, index_tensor, items_of, part_of_in
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.slices import Part
-from rushlight.ops.views import ALL, here, viewed
+from rushlight.ops.views import ALL, present, viewed
 from rushlight.tensor import Tensor, install, literal, new, wrap
 
 ndarray = np.ndarray
@@ -548,7 +548,7 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor], tuple[bool, ...]
         layout.pop()
     if not tensors or index.count(ALL) < len(index):
         where = (*index, ...)
-        x = viewed(subscript, x, x._array[here(where)], {"index": where})
+        x = viewed(subscript, x, x._array[present(where)], {"index": where})
     return x, tensors, tuple(layout)
 
 

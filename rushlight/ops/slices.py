@@ -23,7 +23,7 @@ from rushlight.ops.elements import (
 )
 from rushlight.ops.memory import restrided
 from rushlight.ops.samples import Fails, S, T
-from rushlight.ops.views import ALL, ALWAYS, WRONG, View, along, here, looked_at, viewed
+from rushlight.ops.views import ALL, ALWAYS, WRONG, View, along, looked_at, present, viewed
 from rushlight.tensor import Tensor
 
 ndarray = np.ndarray
@@ -144,7 +144,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
             f"narrow(): start ({first}) + length ({count}) exceeds dimension size ({n})."
         )
     where = {"dim": d, "start": first, "end": first + count, "step": 1}
-    return viewed(part_of, input, array[here(along(d, slice(first, first + count)))], where)
+    return viewed(part_of, input, array[present(along(d, slice(first, first + count)))], where)
 
 
 class Select(Part):

@@ -121,13 +121,13 @@ def plain(x: Tensor, attrs: dict[str, Any]) -> dict[str, Any]:
     """Attributes with the sizes of this call."""
     array = x._array
     if type(array) is not Symbol:
-        return here(attrs)
+        return present(attrs)
     if array.trace.extents is None:
         return attrs
     return {name: array.plain(value) for name, value in attrs.items()}
 
 
-def here(value: Any) -> Any:
+def present(value: Any) -> Any:
     """A value with the sizes of this call in the places of those that may change."""
     trace = local.state.trace
     return value if trace is None or trace.extents is None else trace.extents.plain(value)

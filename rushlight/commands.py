@@ -35,7 +35,10 @@ def show(arguments: Sequence[str]) -> int:
             raise CommandError(f"{path} holds no program that could be drawn")
         print(reports.value_text(loaded(path)))
         return 0
-    for flag, makes in (("--svg", lambda m: reports.picture(m.graph)), ("--html", reports.page)):
+    for flag, makes in (
+        ("--svg", lambda m: reports.picture(m._programs.first)),
+        ("--html", reports.page),
+    ):
         for target in options.get(flag, ()):
             write(target, attempt(path, lambda makes=makes: makes(module)))
     if not options:
@@ -173,8 +176,9 @@ def save(path: str, found: dict[str, Any]) -> None:
     try:
         with rushlight.io.replacing(path) as file:
             if path.endswith(".npz"):
-                np.savez(file, **arrays)
+                np.savez(file, **arrays)  # type: ignore[arg-type]
             else:
-                np.save(file, *arrays.values())
+                (array,) = arrays.values()
+                np.save(file, array)
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}") from None

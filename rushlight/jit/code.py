@@ -29,6 +29,21 @@ def code_of(program: Program, name: str) -> str:
         return v2
     """
     border, graph = program.border, program.forward_graph
+    names, floats = names_of(program, graph)
+    bound = any([kind == "tensor" for kind, _ in border.captured])
+    heads = ["self"] * bound + [argument for argument, _ in border.arguments]
+    lines = body(graph, names)
+    lines += [f"{names[target]}.copy_({names[value]})" for target, value in graph.writes]
+    results = [names[node] for node in graph.outputs[: border.count]]
+    numbers = [shown_formula(formula, floats) for formula in border.returned]
+    value = filled(border.result, [Name(r) for r in results], lambda i: Name(numbers[i]))
+    lines.append(f"return {value!r}")
+    return "\n".join([f"def {name}({', '.join(heads)}):", *[f"    {line}" for line in lines]])
+
+
+def names_of(program: Program, graph: Graph) -> tuple[dict[Node, str], dict[int, str]]:
+    """What arguments, captured values, and floats among the arguments are called."""
+    border = program.border
     names: dict[Node, str] = {}
     floats: dict[int, str] = {}
     for argument, shape in border.arguments:
@@ -40,15 +55,7 @@ def code_of(program: Program, name: str) -> str:
             names[node] = shown_formula(what, floats)
         else:
             names[node] = f"{kind}{what}"
-    bound = any([kind == "tensor" for kind, _ in border.captured])
-    heads = ["self"] * bound + [argument for argument, _ in border.arguments]
-    lines = body(graph, names)
-    lines += [f"{names[target]}.copy_({names[value]})" for target, value in graph.writes]
-    results = [names[node] for node in graph.outputs[: border.count]]
-    numbers = [shown_formula(formula, floats) for formula in border.returned]
-    value = filled(border.result, [Name(r) for r in results], lambda i: Name(numbers[i]))
-    lines.append(f"return {value!r}")
-    return "\n".join([f"def {name}({', '.join(heads)}):", *[f"    {line}" for line in lines]])
+    return names, floats
 
 
 class Name(str):

@@ -124,6 +124,18 @@ class RecursiveScriptModule(ScriptModule):
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_module"], name)
 
+    def __getitem__(self, index: Any) -> Any:
+        return self._module[index]
+
+    def __len__(self) -> int:
+        return len(self._module)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._module)
+
     @property
     def original_name(self) -> str:
         return self._programs.name

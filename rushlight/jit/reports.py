@@ -8,7 +8,8 @@ from typing import Any
 
 from rushlight.drawing.picture import LEAF, OP, RESULT, Box, Picture
 from rushlight.drawing.svg import svg
-from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, show
+from rushlight.graph.ir import CONSTANT, ITEM, Node, show
+from rushlight.jit.code import names_of
 from rushlight.jit.functions import RecursiveScriptModule
 from rushlight.jit.program import Program
 from rushlight.jit.structure import Shape
@@ -97,8 +98,10 @@ def table(rows: Sequence[tuple[str, Tensor]]) -> list[str]:
     return [*lines, f"{len(unique)} tensors, {elements:,} elements, {nbytes:,} bytes"]
 
 
-def picture(graph: Graph) -> str:
-    """A graph as SVG: values from outside on top, results at the bottom."""
+def picture(program: Program) -> str:
+    """The graph of a program as SVG: values from outside on top, results at the bottom."""
+    graph = program.forward_graph
+    names, _ = names_of(program, graph)
     boxes: list[Box] = []
     arrows: list[tuple[int, int]] = []
     place: dict[Node, int] = {}
@@ -111,11 +114,11 @@ def picture(graph: Graph) -> str:
             continue
         place[node] = len(boxes)
         leaf = node in graph.inputs or node in graph.captured
-        title = graph.names.get(node) or node.op.full_name
+        title = names.get(node, "").removeprefix("self.") or node.op.full_name
         boxes.append(Box(LEAF if leaf else OP, (title, show(node.type))))
         arrows += [(place[n], place[node]) for n in dict.fromkeys(sources) if n in place]
     results = [(f"result {i}", node) for i, node in enumerate(graph.outputs)]
-    results += [(f"new {graph.names.get(t) or 'input'}", node) for t, node in graph.writes]
+    results += [(f"new {names[t].removeprefix('self.')}", node) for t, node in graph.writes]
     for title, node in results:
         if node in place:
             arrows.append((place[node], len(boxes)))
@@ -135,5 +138,6 @@ def page(module: RecursiveScriptModule) -> str:
         f"<!DOCTYPE html>\n<html><head><meta charset='utf-8'><title>{name}</title>"
         f"<style>{style}{fit}</style></head><body>\n<h1>{name}</h1>\n"
         "<input type='checkbox' id='fit' checked><label for='fit'>the whole picture</label>\n"
-        f"<div class='graph'>{picture(module.graph)}</div>\n<pre>{text}</pre>\n</body></html>\n"
+        f"<div class='graph'>{picture(module._programs.first)}</div>\n"
+        f"<pre>{text}</pre>\n</body></html>\n"
     )

@@ -125,6 +125,13 @@ class TestModules:
         same[1].eval()  # where that makes no difference
         assert rl.equal(reloaded(traced)(x), traced(x))
 
+    def test_parts_of_a_sequence(self):
+        net = rl.nn.Sequential(rl.nn.Linear(2, 2), rl.nn.ReLU())
+        traced = rl.jit.trace(net, rl.rand(1, 2))
+        assert traced[0] is net[0]
+        assert len(traced) == len([*traced]) == 2
+        assert rl.jit.trace(net[0], rl.rand(1, 2))
+
     def test_tied_parameters_stay_tied(self):
         net = rl.nn.Sequential(rl.nn.Linear(3, 3), rl.nn.Linear(3, 3))
         net[1].weight = net[0].weight

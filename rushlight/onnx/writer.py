@@ -123,9 +123,12 @@ class Writer:
         return found
 
     def constant(self, value: Any, dtype: Any = None, name: str = "") -> str:
-        """The name of an initializer with these elements; equal ones are one."""
+        """The name of an initializer with these elements; equal ones of one name are one.
+
+        Weights that merely begin alike stay apart: a loaded model may train them.
+        """
         array = np.asarray(value, dtype.numpy if isinstance(dtype, dtypes.dtype) else dtype)
-        key = (array.dtype, array.shape, digest(array))
+        key = (array.dtype, array.shape, digest(array), name)
         if key not in self.by_content:
             found = self.by_content[key] = self.fresh(name or "constant")
             self.initializers[found] = array

@@ -58,6 +58,9 @@ def batch_norm(w: Writer, node: Node) -> str | None:
     y = shift + x · scale with scale = weight / √(variance + eps), shift = bias − mean · scale
     """
     shift, x, scale = (operand(node, i) for i in range(3))
+    (channels, *ones) = scale.type.shape or (0,)
+    if ones != [1] * (len(node.type.shape) - 2) or node.type.shape[1:2] != (channels,):
+        return None
     shift, scale = (n.inputs[0] if n.op is registry["view"] else n for n in (shift, scale))
     spread, bias = inputs_of(shift, "add") or (shift, None)
     root, weight = inputs_of(scale, "mul") or (scale, None)
@@ -68,9 +71,9 @@ def batch_norm(w: Writer, node: Node) -> str | None:
     given = [mean, variance, *[n for n in (weight, bias) if n is not None]]
     if factor is not scale or eps not in w.arrays or any([n not in w.titles for n in given]):
         return None
-    ones, zeros = (w.constant(np.full(scale.type.shape, n), node.type.dtype) for n in (1, 0))
+    one, zero = (w.constant(np.full(channels, n), node.type.dtype) for n in (1, 0))
     return w(
-        "BatchNormalization", w.name(x), w.name(weight) or ones, w.name(bias) or zeros,
+        "BatchNormalization", w.name(x), w.name(weight) or one, w.name(bias) or zero,
         w.name(mean), w.name(variance), epsilon=float(w.arrays[eps]),
     )  # fmt: skip
 

@@ -64,6 +64,8 @@ def store(programs: Programs, file: BinaryIO, extra: Mapping[str, Any] | None) -
     }
     members = {f"graphs/{i}.txt": str(program.graph).encode() for i, program in enumerate(made)}
     for name, content in (extra or {}).items():
+        if ".." in name.replace("\\", "/").split("/"):
+            raise ValueError(f"_extra_files: {name!r} points outside the file")
         data = content.encode() if isinstance(content, str) else bytes(content)
         members[EXTRA + name] = data
     write(value, file, PROGRAM, members)

@@ -155,6 +155,11 @@ class TestDamage:
 
 
 class TestSaving:
+    def test_more_files_lie_inside(self):
+        program = rl.export(lambda x: x + 1, rl.zeros(3))
+        with pytest.raises(ValueError, match="points outside"):
+            rl.jit.save(program, io.BytesIO(), _extra_files={"../b": "x"})
+
     def test_what_was_there_stays_if_saving_fails(self, tmp_path):
         path = tmp_path / "f.pt"
         rl.export(lambda x: x, rl.ones(1)).save(path)

@@ -275,6 +275,15 @@ class Refused:
         return y
 
     @staticmethod
+    def views_in_objects(x):
+        store = {"y": x.clone()}
+        v = store["y"][1:]
+        if x.sum() > 0:  # here
+            v.mul_(5)
+            x = x + store["y"].sum()
+        return x
+
+    @staticmethod
     def aliases_on_one_way(x):
         y = x.clone()
         z = y
@@ -376,6 +385,7 @@ SAID = {
     "keys": "a size, a text or a key cannot depend on it",
     "views": "'y' and 'first' share memory",
     "views_and_bases": "'v' and 'y' share memory",
+    "views_in_objects": "'v' is written in place in the if",
     "aliases_on_one_way": "'z' shares memory with another one on one way through the if",
     "aliases_after_branches_in_branches": "'z' shares memory with another one",
     "aliases_after_no_step": "'z' shares memory with another one on one way through the loop",

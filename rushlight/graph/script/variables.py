@@ -123,8 +123,9 @@ class Flow:
             found = {name: self.get(name) for name in self.names}
             self.rebound |= {name for name in self.held if found[name] is not twins[name]}
             self.moved |= {n for n in self.aliases if self.get(n) is not twins[n]}
-            self.note_sharing(found, twins)
             self.touched |= {name for name in self.held if root(twins[name]._array).version}
+            self.refuse_detours()
+            self.note_sharing(found, twins)
             return found
         except Failed:
             return None
@@ -138,6 +139,19 @@ class Flow:
         finally:
             self.put(outer)
             self.check_containers(contents)
+
+    def refuse_detours(self) -> None:
+        """An error if memory that a variable writes to is used by way of another object, too."""
+        trace = local.state.trace
+        own = {id(self.before[name]) for name in self.held}
+        others = [t for key, t in trace.outsiders.items() if key not in own]
+        roots = {root(trace.outer.symbol(t)): None for t in others}
+        for name in self.touched:
+            if root(trace.outer.symbol(self.before[name])) in roots:
+                raise TraceError(
+                    f"{name!r} is written in place in the {self.place}, which depends on tensors, "
+                    "and another tensor that shares its memory is used there: clone() one of them"
+                )
 
     def note_sharing(self, found: Values, twins: Values) -> None:
         """Remembers the memory of outside that values at the end of a part may be."""

@@ -57,6 +57,21 @@ def roles_of(steps: Sequence[Step]) -> dict[str, set[str]]:
     return roles
 
 
+def part_statistics(steps: Sequence[Step], arrays: dict[str, np.ndarray], taken: set[str]) -> None:
+    """Statistics that a file has merged with equal weights get tensors and names of their own."""
+    roles = roles_of(steps)
+    for step in steps:
+        given = list(zip(step.inputs, step.names, strict=True))
+        for i, (name, parameter) in enumerate(given):
+            if parameter in step.importer.statistics and name in arrays and DATA in roles[name]:
+                own = f"{name}_{parameter}"
+                while own in taken:
+                    own += "_"
+                taken.add(own)
+                arrays[own] = arrays[name].copy()
+                step.inputs = (*step.inputs[:i], own, *step.inputs[i + 1 :])
+
+
 def is_floating(array: np.ndarray) -> bool:
     return array.dtype in HELD and dtypes.from_numpy(array.dtype).category >= dtypes.FLOAT
 
@@ -196,6 +211,8 @@ class Builder:
         for name in outputs:
             if name not in names:
                 raise OnnxError(f"the output {name!r} is not computed")
+        part_statistics(steps, arrays, names)
+        own |= arrays.keys()
         reads = set(outputs).union(*[step.reads() for step in steps])
         slots = self.place(arrays, constants, steps)
         return Body(inputs, outputs, steps, constants, slots, sorted(reads - own))

@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.testing import assert_close
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 
 from tests.onnx.models import model, perceptron, write
 
@@ -370,3 +370,17 @@ def test_earlier_versions_of_ops(opset: int, text: str, expect: Any) -> None:
     x = rl.randn(1, 3, 4)
     y = rl.onnx.load(found)(x)
     assert_close(y.detach(), expect(x), check_stride=False)
+
+
+def test_statistics_that_are_one_with_weights() -> None:
+    shared = {"s": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
+    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in shared.items()]
+    node = onnx.helper.make_node("BatchNormalization", ["x", "s", "b", "b", "s"], ["y"])
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [4, 3]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:], initializers)
+    opset = onnx.helper.make_opsetid("", 15)
+    loaded = rl.onnx.load(onnx.helper.make_model(graph, opset_imports=[opset])).train()
+    loaded(rl.randn(4, 3)).sum().backward()
+    assert [name for name, _ in loaded.named_parameters()] == ["s", "b"]
+    assert loaded.s.tolist() == [1.0] * 3
+    assert loaded.s_var.tolist() != [1.0] * 3

@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.testing import assert_close
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 
 from tests.onnx.models import model, perceptron, write
 
@@ -373,13 +373,9 @@ def test_earlier_versions_of_ops(opset: int, text: str, expect: Any) -> None:
 
 
 def test_statistics_that_are_one_with_weights() -> None:
-    shared = {"s": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
-    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in shared.items()]
-    node = onnx.helper.make_node("BatchNormalization", ["x", "s", "b", "b", "s"], ["y"])
-    ends = [onnx.helper.make_tensor_value_info(name, 1, [4, 3]) for name in "xy"]
-    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:], initializers)
-    opset = onnx.helper.make_opsetid("", 15)
-    loaded = rl.onnx.load(onnx.helper.make_model(graph, opset_imports=[opset])).train()
+    text = "g (float[4, 3] x) => (float[4, 3] y) { y = BatchNormalization(x, s, b, b, s) }"
+    file = model(text, 15, s=np.ones(3, np.float32), b=np.zeros(3, np.float32))
+    loaded = rl.onnx.load(file).train()
     loaded(rl.randn(4, 3)).sum().backward()
     assert [name for name, _ in loaded.named_parameters()] == ["s", "b"]
     assert loaded.s.tolist() == [1.0] * 3

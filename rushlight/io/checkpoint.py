@@ -211,7 +211,7 @@ def read(archive: Archive, mapped: bool = False, format: Format = CHECKPOINT) ->
         noun = format.name.removeprefix("rushlight ")
         raise CheckpointError(f"it is {other}" if other else f"it is no {noun} of Rushlight's")
     version = index.get("version")
-    if type(version) is not int or version > format.version:
+    if type(version) is not int or not 1 <= version <= format.version:
         raise CheckpointError(
             f"it is of version {version!r}; this Rushlight reads up to version {format.version}"
         )

@@ -156,6 +156,7 @@ def tensor(*content: Any) -> dict[str, Any]:
     ("changes", "message"),
     [
         ({"version": 2}, "of version 2; this Rushlight reads up to version 1"),
+        ({"version": 0}, "of version 0; this Rushlight reads up to version 1"),
         ({"format": "other"}, "no checkpoint of Rushlight's"),
         ({"storages": [-1]}, "lists no storages"),
         ({"storages": [16]}, "12 of the 16 bytes"),

@@ -107,6 +107,7 @@ class AnySize:
         kind = loosened(arguments.key)
         if self.dynamic is False or kind in self.refused:
             return None
+        self.doubts.pop(kind, None)  # of a call before that failed itself
         met = self.met.setdefault(kind, first_sizes(arguments.tensors, self.dynamic))
         met.append(shapes_of(arguments.tensors))
         del met[1:-MOST]

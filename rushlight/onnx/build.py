@@ -25,7 +25,7 @@ from rushlight.tensor import wrap
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 MOST_DEPTH = 50  # of graphs in graphs and functions in functions
-MOST_STEPS = 200_000
+MOST_STEPS = 200_000  # with those of functions, once for each call
 RESERVED = frozenset((*dir(Module), *vars(Module()), "input_names", "output_names"))
 SHAPE_LIKE = (np.int64, np.int32, np.bool_)  # what shapes and axes are made of
 
@@ -139,11 +139,12 @@ class Builder:
         self.standard, self.external = standard, external
         self.depth, self.in_function = 0, False
         self.counter = count()
+        self.calls: dict[Any, Call] = {}  # of functions, by their attributes
 
     def inside(self, imports: Iterable[Any] | None = None) -> Builder:
         """A builder for what lies inside a node: a graph, or a function with its own imports."""
         if self.depth >= MOST_DEPTH:
-            raise OnnxError(f"graphs or functions are nested more than {MOST_DEPTH} deep")
+            raise too_deep()
         inner = copy(self)
         inner.depth += 1
         if imports is not None:
@@ -170,11 +171,24 @@ class Builder:
         outputs = [value.name for value in proto.output]
         return self.body(inputs, outputs, proto.node, arrays, set(outer), bound or {})
 
-    def function(self, proto: Any, attributes: Bound) -> Body:
-        """The body of a FunctionProto, as a node with these attributes calls it."""
+    def function(self, proto: Any, attributes: Bound) -> Call:
+        """A FunctionProto as a node with these attributes calls it.
+
+        All calls with equal attributes share one body: functions that call others twice, and so
+        on, would take time that grows exponentially with the size of the file.
+        """
         bound = {default.name: default for default in proto.attribute_proto} | dict(attributes)
-        builder = self.inside(proto.opset_import)
-        return builder.body(proto.input, proto.output, proto.node, {}, set(), bound)
+        texts = [(name, a.SerializeToString(deterministic=True)) for name, a in bound.items()]
+        version = self.versions.get(proto.domain)
+        key = (proto.domain, proto.name, getattr(proto, "overload", ""), version, *sorted(texts))
+        found = self.calls.get(key)
+        if found is None:
+            inner = self.inside(proto.opset_import)
+            body = inner.body(proto.input, proto.output, proto.node, {}, set(), bound)
+            found = self.calls[key] = Call(body)
+        elif self.depth + found.body.height > MOST_DEPTH:
+            raise too_deep()
+        return found
 
     def body(
         self,
@@ -215,7 +229,10 @@ class Builder:
         own |= arrays.keys()
         reads = set(outputs).union(*[step.reads() for step in steps])
         slots = self.place(arrays, constants, steps)
-        return Body(inputs, outputs, steps, constants, slots, sorted(reads - own))
+        made = Body(inputs, outputs, steps, constants, slots, sorted(reads - own))
+        if made.count > MOST_STEPS:
+            raise too_many()
+        return made
 
     def place(
         self,
@@ -244,7 +261,7 @@ class Builder:
     def step(self, node: Any, names: set[str], bound: Bound) -> Step:
         """The step of one node, all of whose inputs are among ``names``."""
         if next(self.counter) >= MOST_STEPS:
-            raise OnnxError(f"there are more than {MOST_STEPS} nodes, those of functions included")
+            raise too_many()
         raw = {a.name: self.resolve(a, bound) for a in node.attribute}
         raw = {name: a for name, a in raw.items() if a is not None}
         inputs, outputs = trimmed(node.input), trimmed(node.output)
@@ -282,7 +299,7 @@ class Builder:
                 raise OnnxError(f"this op{where} is not supported")
             own, defaults = formula
             attributes = {**defaults, **attributes}
-        return Importer(Call(self.function(own, attributes)), raw=True)
+        return Importer(self.function(own, attributes), raw=True)
 
     def resolve(self, attribute: Any, bound: Bound) -> Any:
         """The attribute, or what a reference to a function's attribute stands for."""
@@ -317,6 +334,14 @@ class Builder:
                 return attribute.tp
             case kind:
                 raise OnnxError(f"{attribute.name!r} is an attribute of type {kind}")
+
+
+def too_many() -> OnnxError:
+    return OnnxError(f"there are more than {MOST_STEPS} nodes, those of functions included")
+
+
+def too_deep() -> OnnxError:
+    return OnnxError(f"graphs or functions are nested more than {MOST_DEPTH} deep")
 
 
 def check_required(importer: Importer, count: int, attributes: Mapping[str, Any]) -> None:

@@ -46,6 +46,11 @@ class Step:
         self.trains = "training" in importer.parameters
         self.dead: tuple[str, ...] = ()  # names that no later step reads
 
+    def inner(self) -> list[Body]:
+        """The graphs inside, and the function that it calls."""
+        called = [self.importer.function.body] if isinstance(self.importer.function, Call) else []
+        return [*self.bodies.values(), *called]
+
     def reads(self) -> set[str]:
         """The names that it needs, those of the graphs inside among them."""
         inner = [body.captures for body in self.bodies.values()]
@@ -121,9 +126,12 @@ class Body:
         captures: names of values outside that the graph reads.
         constants: values that the file holds and that nothing changes.
         slots: tensors that the module holds.
+        count, height: how many steps there are, with those inside, and how deep they are nested.
     """
 
-    __slots__ = ("captures", "constants", "inputs", "outputs", "slots", "steps")
+    __slots__ = (
+        *("captures", "constants", "count", "height", "inputs", "outputs", "slots", "steps"),
+    )
 
     def __init__(
         self,
@@ -136,6 +144,9 @@ class Body:
     ) -> None:
         self.inputs, self.outputs, self.steps = tuple(inputs), tuple(outputs), tuple(steps)
         self.constants, self.slots, self.captures = dict(constants), tuple(slots), tuple(captures)
+        inner = [body for step in self.steps for body in step.inner()]
+        self.count: int = len(self.steps) + sum([body.count for body in inner])
+        self.height: int = 1 + max([body.height for body in inner], default=0)
         needed = set(self.outputs)
         for step in reversed(self.steps):
             reads = step.reads()

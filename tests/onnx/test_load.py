@@ -281,17 +281,45 @@ def test_functions_that_call_themselves_are_refused() -> None:
         rl.onnx.load(found)
 
 
-def test_functions_cannot_multiply_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rushlight.onnx.build.MOST_STEPS", 1000)
+def functions_that_double(count: int) -> Any:
+    """A model of 2 ** count negations: each function calls the next one twice."""
     text = "g (float[3] x) => (float[3] y) { y = own.f0(x) }"
-    for i in range(30):
+    for i in range(count):
         text += f"""
         <opset_import: ["" : 21, "own" : 1], domain: "own">
         f{i} (a) => (c) {{ b = own.f{i + 1}(a) c = own.f{i + 1}(b) }}"""
-    text += '<opset_import: ["" : 21], domain: "own"> f30 (a) => (b) { b = Neg(a) }'
+    text += f'<opset_import: ["" : 21], domain: "own"> f{count} (a) => (b) {{ b = Neg(a) }}'
     found = model(text)
     found.opset_import.add(domain="own", version=1)
-    with pytest.raises(rl.onnx.OnnxError, match="more than 1000 nodes"):
+    return found
+
+
+def test_functions_cannot_multiply_without_end() -> None:
+    with pytest.raises(rl.onnx.OnnxError, match="more than 200000 nodes"):
+        rl.onnx.load(functions_that_double(30))
+    with pytest.raises(rl.onnx.OnnxError, match="nested more than 50 deep"):
+        rl.onnx.load(functions_that_double(60))
+
+
+def test_calls_of_a_function_share_its_body() -> None:
+    net = rl.onnx.load(functions_that_double(10))
+    assert net._body.count == 3 * 2**10 - 1  # with the calls
+    assert net._body.height == 12
+    assert_close(net(rl.ones(3)), rl.ones(3))
+
+
+def test_a_function_that_is_known_counts_as_deep_as_it_is() -> None:
+    functions = "".join(
+        f"""<opset_import: ["" : 21, "own" : 1], domain: "own">
+        f{i} (a) => (b) {{ b = own.f{i + 1}(a) }}"""
+        for i in range(60)
+        if i != 30
+    )
+    functions += """<opset_import: ["" : 21], domain: "own"> f60 (a) => (b) { b = Neg(a) }
+    <opset_import: ["" : 21, "own" : 1], domain: "own"> f30 (a) => (b) { b = own.f31(a) }"""
+    found = model("g (float[3] x) => (float[3] y) { t = own.f30(x) y = own.f0(t) }" + functions)
+    found.opset_import.add(domain="own", version=1)
+    with pytest.raises(rl.onnx.OnnxError, match="nested more than 50 deep"):
         rl.onnx.load(found)
 
 

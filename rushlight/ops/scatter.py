@@ -220,6 +220,14 @@ def source_along(
     return d
 
 
+def check_entries(x: np.ndarray, source: np.ndarray, index: np.ndarray, dim: int) -> None:
+    """An error unless ``source`` has an entry for each position of ``dim``."""
+    entries = list(x.shape or (1,))
+    entries[dim] = index.size
+    if index.ndim > 1 or list(source.shape or (1,)) != entries:
+        raise ValueError(f"entries {source.shape} of {x.shape} at {index.size} places of {dim}")
+
+
 ALONG_SAMPLES = [
     S(T(3, 4), 0, at(2, 0), T(2, 4)),
     S(T(2, 3, 2), -2, at(1), T(2, 1, 2)),
@@ -261,6 +269,10 @@ class IndexAdd(Write):
         d = source_along("index_add", input, dim, index, source)
         return (input, source, index), {"dim": d, "alpha": checked(alpha, input.dtype)}
 
+    def infer(self, arrays, attrs):
+        check_entries(*arrays, attrs["dim"])
+        return super().infer(arrays, attrs)
+
     def write(self, y, source, index, *, dim, alpha):
         y, index = aligned(y, index, dim)
         add_along(y, dim, index, source if alpha == 1 else source * source.dtype.type(alpha))
@@ -298,6 +310,10 @@ class IndexCopy(Write):
     def check(self, input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
         d = source_along("index_copy", input, dim, index, source, IndexError)
         return (input, source, index), {"dim": d}
+
+    def infer(self, arrays, attrs):
+        check_entries(*arrays, attrs["dim"])
+        return super().infer(arrays, attrs)
 
     def write(self, y, source, index, *, dim):
         y, source, index = np.atleast_1d(y, source, index)

@@ -200,10 +200,14 @@ def multiplied(a: Size, b: Size) -> Size:
 
 
 def divided(a: Size, b: Size) -> tuple[Size, Size]:
-    """(q, r) with a = q · b + r: q of the terms that a single term divides evenly."""
+    """(q, r) with a = q · b + r: q of the terms that a single term divides evenly.
+
+    A sum divides all of ``a``, or nothing.
+    """
     terms = terms_of(b)
     if len(terms) != 1:
-        return (1, 0) if a == b else (0, a)
+        found = ratio(a, b)
+        return (0, a) if found is None else (found, 0)
     ((below, divisor),) = terms.items()
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
@@ -215,6 +219,32 @@ def divided(a: Size, b: Size) -> tuple[Size, Size]:
             whole[left] = factor // divisor
             rest[atoms] = factor % divisor
     return made(whole), made(rest)
+
+
+def ratio(a: Size, b: Size) -> Size | None:
+    """The polynomial q with a = q · b, if there is one: long division by the leading terms.
+
+    >>> T = Dim.symbol("T", 5)
+    >>> ratio(T * T + 4 * T + 4, T + 2), ratio(T, T + 2)
+    (T+2, None)
+    """
+    if b == 0:
+        return None
+    whole: Size = 0
+    below, divisor = leading(terms_of(b))
+    while a != 0:
+        atoms, factor = leading(terms_of(a))
+        left = without(atoms, below)
+        if left is None or factor % divisor:
+            return None
+        part = made({left: factor // divisor})
+        whole, a = added(whole, part), added(a, multiplied(part, multiplied(b, -1)))
+    return whole
+
+
+def leading(terms: Mapping[Monomial, int]) -> tuple[Monomial, int]:
+    """The term of the highest degree, of several the one that comes first by its names."""
+    return min(terms.items(), key=lambda item: (-len(item[0]), [atom.text for atom in item[0]]))
 
 
 def without(atoms: Monomial, others: Monomial) -> Monomial | None:
@@ -293,8 +323,32 @@ def divisor(size: Size) -> int:
 
 
 def at_least(a: Size, b: Size) -> bool:
-    """Whether ``a ≥ b`` whatever the symbols are, as far as can be seen."""
-    return all([factor >= 0 for factor in terms_of(a - b).values()])
+    """Whether ``a ≥ b`` whatever the symbols are, as far as can be seen.
+
+    >>> T = Dim.symbol("T", 5)
+    >>> at_least(T + 2, 1), at_least(T, 2), at_least(T, 2 * (T // 2))
+    (True, False, True)
+    """
+    terms = terms_of(a - b)
+    if all([factor >= 0 for factor in terms.values()]):
+        return True
+    lower = below(terms)
+    return lower is not None and all([factor >= 0 for factor in terms_of(lower).values()])
+
+
+def below(terms: Mapping[Monomial, int]) -> Size | None:
+    """A size that is not greater: n · (x // n) ≤ x; None if there is no such quotient."""
+    total: Size = 0
+    found = False
+    for atoms, factor in terms.items():
+        atom = atoms[0] if len(atoms) == 1 else None
+        if isinstance(atom, Operation) and atom.sign == "//" and factor < 0:
+            n = atom.right
+            if isinstance(n, int) and n > 0 and factor % n == 0:
+                total, found = total + atom.left * (factor // n), True
+                continue
+        total = total + made({atoms: factor})
+    return total if found else None
 
 
 def symbols_of(value: Any) -> frozenset[Symbol]:

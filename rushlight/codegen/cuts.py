@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from rushlight.codegen.schedule import Nest
 from rushlight.codegen.values import INDEX, Loop, Value
-from rushlight.dims import is_known
+from rushlight.dims import Size, at_least, is_known
 
 PIECES = 5  # at most, for each is code of its own
 WORTH = 16384  # elements below which a condition costs less than another step
@@ -22,7 +22,8 @@ MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 def pieces(nest: Nest) -> list[Nest]:
     """Nests over parts of the loops of a nest, of which each tests less than it."""
     found = [nest]
-    if nest.columns or math.prod([loop.example for loop in nest.rows]) < WORTH:
+    sizes = [loop.size for loop in nest.rows]
+    if nest.columns or (is_known(sizes) and math.prod(sizes) < WORTH):
         return found
     while len(found) < PIECES:
         cuts = [(k, cut) for k, piece in enumerate(found) for cut in borders(piece)]
@@ -34,7 +35,7 @@ def pieces(nest: Nest) -> list[Nest]:
     return found
 
 
-def halves(nest: Nest, loop: Loop, border: int) -> Iterator[Nest]:
+def halves(nest: Nest, loop: Loop, border: Size) -> Iterator[Nest]:
     """The nest over what is before the border of a loop, and over what is behind it."""
     b = nest.b
     for start, size in ((0, border), (border, loop.size - border)):
@@ -44,36 +45,44 @@ def halves(nest: Nest, loop: Loop, border: int) -> Iterator[Nest]:
         yield Nest(b, half.rows, (), half.stores)
 
 
-def borders(nest: Nest) -> Iterator[tuple[Loop, int]]:
+def borders(nest: Nest) -> Iterator[tuple[Loop, Size]]:
     """The loops on which alone a condition depends, and where it changes."""
     for v in nest.values():
-        if v.op in MIRRORED and v.args[0].kind == INDEX:
-            found = line(nest, [(v.args[0], 1), (v.args[1], -1)])
-            if found is not None:
-                loop, factor, offset = found
-                border = turning(v.op, factor, offset)
-                if is_known((border,)) and 0 < border < loop.example:
-                    yield loop, border
-        elif v.op in ("floor", "mod") and v.kind == INDEX:
-            found = line(nest, [(v.args[0], 1)])
-            if found is not None and found[1] > 0:
-                loop, factor, offset = found
-                first, last = offset // v.data, (offset + factor * (loop.size - 1)) // v.data
-                if last == first + 1:
-                    yield loop, -((offset - last * v.data) // factor)
+        relation = v.op in MIRRORED and v.args[0].kind == INDEX
+        if not relation and (v.op not in ("floor", "mod") or v.kind != INDEX):
+            continue
+        found = line(nest, [(v.args[0], 1), (v.args[1], -1)] if relation else [(v.args[0], 1)])
+        if found is not None:
+            loop, factor, offset = found
+            border = turning(v.op, factor, offset) if relation else carry(v.data, *found)
+            if is_inside(border, loop.size):
+                yield loop, border
 
 
-def line(nest: Nest, terms: list[tuple[Value, int]]) -> tuple[Loop, int, int] | None:
+def is_inside(border: Size | None, size: Size) -> bool:
+    """Whether a border is in a loop whatever its size is, and not always at one of its ends."""
+    if border is None or border in (0, size):
+        return False
+    return at_least(border, 0) and at_least(size, border)
+
+
+def line(nest: Nest, terms: list[tuple[Value, int]]) -> tuple[Loop, int, Size] | None:
     """(loop, factor, offset) of a sum that depends on one loop alone."""
     atoms, offset = nest.b.expand(terms)
     if len(atoms) != 1:
         return None
     ((atom, factor),) = atoms.items()
-    return (atom.data, factor, offset) if atom.op == "var" else None
+    return (atom.data, factor, offset) if atom.op == "var" and is_known((factor,)) else None
 
 
-def turning(op: str, factor: int, offset: int) -> int:
+def turning(op: str, factor: int, offset: Size) -> Size:
     """The first index at which ``factor · index + offset op 0`` is not what it is before."""
     if factor < 0:
         op, factor, offset = MIRRORED[op], -factor, -offset
     return -(offset // factor) if op in ("lt", "ge") else -offset // factor + 1
+
+
+def carry(divisor: Size, loop: Loop, factor: int, offset: Size) -> Size | None:
+    """The first index at which ⌊(factor · index + offset) / divisor⌋ is greater, if it is once."""
+    first, last = offset // divisor, (offset + factor * (loop.size - 1)) // divisor
+    return -((offset - last * divisor) // factor) if factor > 0 and last == first + 1 else None

@@ -100,6 +100,8 @@ class Kernel:
 
     def parts_at(self, sizes: Mapping[str, int]) -> tuple[int, int]:
         """How many parts there are for these sizes, and how many of them make a chunk."""
+        if min([at(loop.size, sizes) for loop in self.rows], default=0) < 0:
+            raise ValueError(f"a loop has a size below 0 for the sizes {dict(sizes)}")
         count, lone = at(self.count, sizes), self.rows == (self.vector,)
         return count, chunk_of(count, self.work, LINE if lone else 1) if count else 1
 

@@ -122,6 +122,13 @@ class Pick(Node):
         return self.edges[0].name()
 
 
+def note_line(node: Node, line: Any) -> None:
+    """Remembers the user's line that a node comes from; a pick's is its node's, too."""
+    node.where = line
+    if isinstance(node, Pick):
+        node.edges[0].where = line
+
+
 def pick(node: Node, index: int, array: np.ndarray) -> Pick:
     """The edge of result ``index``: one and the same as long as anybody holds it."""
     if node.picks is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rushlight.drawing.picture import Picture, picture_of
+from rushlight.drawing.picture import Box, Picture, picture_of
 from rushlight.drawing.svg import svg
 from rushlight.errors import kind
 from rushlight.tensor import Tensor
@@ -66,6 +66,7 @@ def dot(picture: Picture) -> str:
     """The picture in Graphviz's language."""
     lines = ["digraph {", '  node [shape=box, style="filled,rounded", fontname="monospace"]']
     for number, box in enumerate(picture.boxes):
+        assert isinstance(box, Box)
         label = "\\n".join([quoted(line) for line in box.lines])
         lines.append(f'  n{number} [label="{label}", fillcolor="{COLOURS[box.kind]}"]')
     lines += [f"  n{a} -> n{b}" for a, b in picture.arrows]

@@ -24,10 +24,26 @@ class Box(NamedTuple):
     lines: tuple[str, ...]
 
 
+class Part(NamedTuple):
+    """A picture inside a frame; ``again``: its results are where it begins the next time."""
+
+    label: str
+    picture: Picture
+    again: bool = False
+
+
+class Frame(NamedTuple):
+    """A box around pictures, which stand side by side."""
+
+    lines: tuple[str, ...]
+    parts: tuple[Part, ...]
+    mark: str = ""  # attributes of its element in SVG
+
+
 class Picture(NamedTuple):
     """Boxes, of which none points to an earlier one, and arrows between their numbers."""
 
-    boxes: list[Box]
+    boxes: list[Box | Frame]
     arrows: list[tuple[int, int]]
 
 
@@ -41,7 +57,7 @@ def picture_of(results: Mapping[str, Tensor], names: Mapping[str, Tensor], value
             "draw the graph of an intermediate value, or of fewer steps"
         )
     titles = {id(t): name for name, t in names.items()}
-    boxes: list[Box] = []
+    boxes: list[Box | Frame] = []
     place: dict[Any, int] = {}
     for number, leaf in enumerate(leaves):
         place[leaf] = len(boxes)

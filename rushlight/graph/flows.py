@@ -76,8 +76,9 @@ class Made:
         self.met = self.given_now()
         if not self.tracked or not self.wanted:
             return self.run()
-        found = Recorded.apply(self, *self.wanted)
-        return list(found)
+        found = list(Recorded.apply(self, *self.wanted))
+        self.trace.mark(found)
+        return found
 
     def run(self) -> list[Tensor]:
         """Adds the node to the graph: its results."""

@@ -20,6 +20,7 @@ from numpy.lib.array_utils import byte_bounds
 from rushlight import dtypes
 from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
+from rushlight.autograd.tape import note_line
 from rushlight.generator import Generator
 from rushlight.graph.effects import Capture, Effects
 from rushlight.graph.extents import Extent, Extents, Sizes
@@ -399,8 +400,7 @@ class Trace:
         """Remembers the user's line in the tape, for the gradients that will come of it."""
         for t in results:
             if isinstance(t._history, TapeNode):
-                source = t._array.node.source or self.source()
-                t._history.where = source  # type: ignore[assignment]
+                note_line(t._history, t._array.node.source or self.source())
 
     # Gradients, counters, places.
 

@@ -6,17 +6,17 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rushlight.drawing.picture import LEAF, OP, RESULT, Box, Picture
 from rushlight.drawing.svg import svg
-from rushlight.graph.ir import CONSTANT, ITEM, Node, show
+from rushlight.graph.ir import Node, show
 from rushlight.jit.code import names_of
 from rushlight.jit.functions import RecursiveScriptModule
+from rushlight.jit.pictures import graph_picture
 from rushlight.jit.program import Program
 from rushlight.jit.structure import Shape
+from rushlight.passes.unused import drop_unused
 from rushlight.tensor import Tensor
 
 WIDEST = 200  # characters of a line
-LARGEST = 2000  # boxes of a picture
 MODES = {None: "", True: " in training mode", False: " in evaluation mode"}
 
 
@@ -99,33 +99,11 @@ def table(rows: Sequence[tuple[str, Tensor]]) -> list[str]:
 
 
 def picture(program: Program) -> str:
-    """The graph of a program as SVG: values from outside on top, results at the bottom."""
-    graph = program.forward_graph
+    """The graph of a program as SVG."""
+    graph = drop_unused(program.forward_graph)
     names, _ = names_of(program, graph)
-    boxes: list[Box] = []
-    arrows: list[tuple[int, int]] = []
-    place: dict[Node, int] = {}
-    for node in graph.nodes():
-        sources = [n for n in node.inputs if n is not None]
-        if node.op is ITEM:
-            place[node] = place[sources[0]]
-            continue
-        if node.op is CONSTANT and not node.type.shape:
-            continue
-        place[node] = len(boxes)
-        leaf = node in graph.inputs or node in graph.captured
-        title = names.get(node, "").removeprefix("self.") or node.op.full_name
-        boxes.append(Box(LEAF if leaf else OP, (title, show(node.type))))
-        arrows += [(place[n], place[node]) for n in dict.fromkeys(sources) if n in place]
-    results = [(f"result {i}", node) for i, node in enumerate(graph.outputs)]
-    results += [(f"new {names[t].removeprefix('self.')}", node) for t, node in graph.writes]
-    for title, node in results:
-        if node in place:
-            arrows.append((place[node], len(boxes)))
-            boxes.append(Box(RESULT, (title, show(node.type))))
-    if len(boxes) > LARGEST:
-        raise ValueError(f"the graph has {len(boxes)} values; a picture shows at most {LARGEST}")
-    return svg(Picture(boxes, list(dict.fromkeys(arrows))))
+    shown = {node: name.removeprefix("self.") for node, name in names.items()}
+    return svg(graph_picture(graph, shown))
 
 
 def page(module: RecursiveScriptModule) -> str:

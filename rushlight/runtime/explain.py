@@ -67,6 +67,7 @@ class Step:
     share: float  # of the time of all steps
     lines: Mapping[Source | None, float]
     origin: int | None = None  # the step of the plan
+    path: tuple[tuple[int, int], ...] = ()  # the graph inside branches and loops that has the plan
     chained: tuple[int, ...] = ()  # the steps of the plan that are done with it, row by row
     function: str = ""  # the native function of a kernel
     loops: str = ""
@@ -254,6 +255,7 @@ class Reader:
             "cost": kernel_cost(kernel),
             "lines": lines_of(group.nodes),
             "origin": step.origin,
+            "path": step.path,
             "function": step.name,
             "loops": listing(kernel, self.names),
             "code": self.executable.kernel_text(step.name),
@@ -322,6 +324,7 @@ class Reader:
             "cost": call_cost(node),
             "lines": lines_of([node]),
             "origin": step.origin,
+            "path": step.path,
         }
 
     def control(self, step: JumpStep | CountStep | GrowStep) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rushlight.runtime.graph_picture import graph_picture
+from rushlight.runtime.graph_picture import Path as Place
+from rushlight.runtime.graph_picture import graph_picture, hue_of, origin_name
 from rushlight.runtime.table import place, quantity, seconds, sizes, sums, where
 
 if TYPE_CHECKING:
@@ -56,11 +57,11 @@ def body(explanation: Explanation) -> Iterator[str]:
     yield "<h2>Graph</h2>"
     yield '<input type="checkbox" id="fit" checked> <label for="fit">fit to the page</label>'
     for label, program in explanation.programs.items():
-        numbers: dict[int, list[int]] = {}
+        numbers: dict[tuple[Place, int], list[int]] = {}
         for step in explanation.steps:
             if step.program == label and step.origin is not None:
                 for origin in (step.origin, *step.chained):
-                    numbers.setdefault(origin, []).append(step.number)
+                    numbers.setdefault((step.path, origin), []).append(step.number)
         if len(explanation.programs) > 1:
             yield f"<h3>{label}</h3>"
         yield f'<div class="graph">{graph_picture(label, program, numbers)}</div>'
@@ -109,11 +110,12 @@ def table(explanation: Explanation, style: str) -> str:
 
 def origins(step: Step) -> str:
     """The steps of the plan that a row is about."""
-    return " ".join([f"{step.program}-{n}" for n in (step.origin, *step.chained)])
+    numbers = [] if step.origin is None else [step.origin, *step.chained]
+    return " ".join([origin_name(step.program, step.path, n) for n in numbers])
 
 
 def cells(step: Step, longest: float, several: bool) -> Iterator[str]:
-    cost, hue = step.cost, 137 * (step.origin or 0) % 360
+    cost, hue = step.cost, hue_of(step.path, step.origin or 0)
     swatch = f'<span class="swatch" style="--hue: {hue}"></span>' if step.origin is not None else ""
     kind = f"{step.program} {step.kind}" if several else step.kind
     flops = "–" if cost.flops is None else quantity(cost.flops)

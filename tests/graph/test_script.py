@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import traceback
 from typing import Any
 
 import pytest
@@ -464,8 +465,10 @@ def test_line_numbers_are_those_of_the_file() -> None:
 
     with pytest.raises(RuntimeError) as caught:
         rl.compile(function, fullgraph=True)(rl.ones(3))
-    lines = [frame.lineno for frame in caught.traceback if str(frame.path) == __file__]
-    assert function.__code__.co_firstlineno + 1 in lines  # which counts from 0 there
+    first = function.__code__.co_firstlineno
+    for error, line in ((caught.value, first + 1), (caught.value.__cause__, first + 2)):
+        frames = traceback.extract_tb(error.__traceback__)  # type: ignore[union-attr]
+        assert [f.lineno for f in frames if f.filename == __file__][-1] == line
 
 
 def test_what_stays_python_is_not_in_the_graph() -> None:
@@ -478,3 +481,29 @@ def test_what_stays_python_is_not_in_the_graph() -> None:
     graph = rl.graph(function, rl.ones(3), (True, False, True))
     assert str(graph).count("control.cond") == 1
     assert str(graph).count("mul") == 2
+
+
+def test_nodes_of_control_flow_have_the_lines_of_their_statements() -> None:
+    weight = rl.ones(3, requires_grad=True)
+
+    def function(x):
+        while (
+            x.sum() < 9  # a statement of several lines
+        ):
+            if x.max() > 2:
+                x = x * 2
+            else:
+                x = x + weight
+        return x.sum()
+
+    def whole(x):
+        loss = function(x)
+        loss.backward()
+        return loss.detach()
+
+    text = str(rl.graph(whole, rl.ones(3)))
+    first = function.__code__.co_firstlineno
+    for op, line in (("while_loop", 1), ("cond", 4), ("while_vjp", 1)):
+        places = re.findall(rf"control\.{op}\(.*# test_script.py:(\d+)", text)
+        assert places
+        assert {int(place) - first for place in places} == {line}

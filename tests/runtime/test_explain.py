@@ -256,3 +256,22 @@ class TestPage:
         for i, (x, y, w, h) in enumerate(boxes):
             for a, b, c, d in boxes[:i]:
                 assert x >= a + c or a >= x + w or y >= b + d or b >= y + h
+
+    def test_steps_of_loops_are_inside_their_frames(self, tmp_path: Path) -> None:
+        def function(x: Any) -> Any:
+            while x.sum() < 10:
+                x = x * 2 if x.max() < 3 else x + 1
+            return x
+
+        found = explain(function, rl.ones(3))
+        page, _ = self.page(found, tmp_path)
+        line = function.__code__.co_firstlineno + 1
+        assert ">while</text>\n<text" in page
+        assert page.count('<g class="flow">') == 2
+        assert f">test_explain.py:{line}</text>" in page
+        inner = [step for step in found.steps if len(step.path) == 2]
+        assert len(inner) == 2
+        for step in inner:
+            path = "-".join([f"{a}.{b}" for a, b in step.path])
+            name = f"{step.program}-{path}-{step.origin}"
+            assert page.count(f'data-origin="{name}"') == 2  # a row and a frame

@@ -224,7 +224,11 @@ class Converter(ast.NodeTransformer):
     def call(self, helper: str, where: ast.AST, *args: ast.expr) -> ast.Call:
         """A call of one of the functions that decide; they are told the line."""
         line = ast.Constant(getattr(where, "lineno", 0))
-        return ast.copy_location(ast.Call(member(helper), [line, *args], []), where)
+        made = ast.copy_location(ast.Call(member(helper), [line, *args], []), where)
+        if made.end_lineno != made.lineno:
+            # Python takes the last line of a member that is called; this is the statement's first.
+            made.end_lineno, made.end_col_offset = made.lineno, made.col_offset + 1
+        return made
 
     # Expressions.
 

@@ -95,6 +95,7 @@ from rushlight.memory import keep_freed_memory as _keep_freed_memory
 from rushlight.ops import ops as _ops
 from rushlight.ops.engine import Engine as _Engine
 from rushlight.ops.programs import Compiler as _Compiler
+from rushlight.ops.recurrent_layers import Loops as _Loops
 from rushlight.printing import set_printoptions
 from rushlight.random import (
     Generator,
@@ -135,14 +136,13 @@ newaxis = None
 
 # What is loaded when first asked for: a program that only calculates starts sooner.
 _PACKAGES = (
-    *("_dynamo", "_inductor", "compiler", "distributed", "distributions", "io", "jit"),
+    *("_dynamo", "_inductor", "compiler", "distributed", "distributions", "export", "io", "jit"),
     *("multiprocessing", "nn", "onnx", "optim", "profiler", "serialization", "types", "utils"),
     *("vision",),
 )
 _COMPILER_FUNCTIONS = ("compile", "graph")
 _FUNCTIONS = {
     "draw": "drawing",
-    "export": "jit.exporting",
     "export_c": "c.export",
     "load": "io",
     "mark_dynamic": "runtime.shapes",
@@ -213,5 +213,6 @@ globals().update({name: op for name, op in vars(_ops).items() if callable(op)})
 _keep_freed_memory()
 _Compiler.load = lambda: vars(importlib.import_module(f"{__name__}.compile"))["required"]
 _Graphs.load = lambda: importlib.import_module(f"{__name__}.graph.loops")
+_Loops.load = lambda: importlib.import_module(f"{__name__}.runtime.recurrent")
 _Engine.load = lambda: importlib.import_module(f"{__name__}.runtime.products").product
 _native.load = lambda: importlib.import_module(f"{__name__}.runtime.random").functions()

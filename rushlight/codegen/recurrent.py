@@ -71,10 +71,14 @@ class Step:
         shape: of the layer.
         kind: of all elements.
         offsets: where in their memory operands begin that do not begin with it, in elements.
+        apart: whether states after the step are buffers of their own.
     """
 
-    def __init__(self, shape: Shape, kind: str, offsets: Mapping[str, int]) -> None:
+    def __init__(
+        self, shape: Shape, kind: str, offsets: Mapping[str, int], apart: bool = False
+    ) -> None:
         self.shape, self.kind, self.offsets, self.b = shape, kind, offsets, Builder()
+        self.apart = apart
         self.loops = [
             Loop("t", shape.steps),
             Loop("r", shape.rows),
@@ -137,7 +141,10 @@ class Step:
             if name not in unused:
                 self.put(name, values)
         for name, value in zip(names, after, strict=True):
-            self.store(name, every, self.row(shape.now), [value])
+            if self.apart:
+                self.put(f"{name} after", [value])
+            else:
+                self.store(name, every, self.row(shape.now), [value])
 
     def one_by_one(self, name: str, values: Sequence[Value], wanted: bool) -> None:
         """Each of some blocks in a stage of its own, for a row; later stages read it from memory.
@@ -228,9 +235,10 @@ def cell_of(
     element: str,
     offsets: tuple[tuple[str, int], ...],
     unused: frozenset[str],
+    apart: bool = False,
 ) -> Made:
     """The kernel of a step of time, which is the same for any number of steps."""
-    step = Step(shape, element, dict(offsets))
+    step = Step(shape, element, dict(offsets), apart)
     if op.backward:
         step.backward(op)
     else:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from rushlight.codegen import chains, fill, nest, recurrent, tiling, transforms, weights
+from rushlight.codegen import (
+    chains,
+    fill,
+    nest,
+    recurrent,
+    tiling,
+    timeline,
+    transforms,
+    weights,
+)
 from rushlight.codegen.microkernel import Registers
 
 
@@ -12,6 +21,8 @@ def text_of(name: str, registers: Registers) -> str:
         return fill.Fill().text()
     if name == recurrent.NAME:
         return recurrent.Recur().text()
+    if name == timeline.NAME:
+        return timeline.Timeline().text()
     if name == nest.NAME:
         return nest.Nested().text()
     if name.split("_")[0] in weights.STAGES:

@@ -10,7 +10,6 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import record_several
 from rushlight.ops.base import Op, any_tracked, registry
 from rushlight.tensor import Tensor
 
@@ -43,24 +42,15 @@ class Fused(Op, abstract=True):
         """The gradients made with ops that are not to be recorded, if graphs should hold them."""
         return NotImplemented
 
-    def compiled(self, operands: Sequence[Any], attrs: dict[str, Any], recording: bool) -> Any:
-        """The results of a program, if dynamic mode should run one; all of them if recording."""
-        return NotImplemented
-
-    def compiled_gradient(
-        self, wanted: Sequence[str], g: Any, y: Any, operands: Any, attrs: dict[str, Any]
-    ) -> Any:
-        """The gradients of a program, if dynamic mode should run one."""
+    def unrecorded(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """The results that users see, if dynamic mode gets them sooner without the others."""
         return NotImplemented
 
     def apply(self, operands, attrs):
         state = local.state
-        if state.trace is None:
-            recording = state.grad and any_tracked(operands)
-            results = self.compiled(operands, attrs, recording)
+        if state.trace is None and not (state.grad and any_tracked(operands)):
+            results = self.unrecorded(operands, attrs)
             if results is not NotImplemented:
-                if recording:
-                    record_several(self, results, operands, attrs)
                 return results
         return super().apply(operands, attrs)
 
@@ -71,19 +61,10 @@ class Fused(Op, abstract=True):
         if local.state.grad:
             found = self.recorded_gradient(wanted, starts, operands, attrs)
         else:
-            found = self.unrecorded_gradient(tuple(wanted), starts, y, operands, attrs)
+            how = {"op": self, "wanted": tuple(wanted), "attrs": attrs}
+            found = fused_gradient.apply((*starts, *y, *operands), how)
         gradients = dict(zip(wanted, found, strict=True))
         return tuple([gradients.get(name) for name in self.operands])
-
-    def unrecorded_gradient(
-        self, wanted: tuple[str, ...], g: Any, y: Any, operands: Any, attrs: dict[str, Any]
-    ) -> Sequence[Tensor]:
-        if local.state.trace is None:
-            found = self.compiled_gradient(wanted, g, y, operands, attrs)
-            if found is not NotImplemented:
-                return found
-        how = {"op": self, "wanted": wanted, "attrs": attrs}
-        return fused_gradient.apply((*g, *y, *operands), how)
 
     def recorded_gradient(
         self, wanted: dict[str, Tensor], g: Any, operands: Any, attrs: dict[str, Any]

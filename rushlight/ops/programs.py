@@ -58,24 +58,6 @@ class Recurring:
         self.seen[key] = -(1 << 62)
 
 
-class Programs:
-    """Programs by the kind of call, each made when its kind has come often.
-
-    There are no more of them than a compiled function keeps: they would drive each other out.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[Any, Callable[..., Any]] = {}
-        self.often = Recurring()
-
-    def find(self, key: Any, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The program of a kind of call, which is that of ``function``; None if there is none."""
-        found = self.known.get(key)
-        if found is None and len(self.known) < config.programs and self.often(key):
-            found = self.known[key] = program(function)
-        return found
-
-
 def fused(call: Callable[..., Any]) -> Callable[..., Any]:
     """``call``, whose first argument decides by its size whether the program is used."""
     often = Recurring()

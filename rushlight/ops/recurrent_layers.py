@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight import dtypes
 from rushlight.kernels import recurrent as kernels
 from rushlight.kernels.cells import CELLS, Blocks, Cell, split
 from rushlight.ops import recurrent_scans  # noqa: F401 - registers the loops
@@ -16,15 +16,19 @@ from rushlight.ops.base import ops, registry
 from rushlight.ops.channels_last import stored
 from rushlight.ops.contraction import mixed
 from rushlight.ops.fused import Fused, single
-from rushlight.ops.programs import Programs, compilable
+from rushlight.ops.programs import Recurring, compilable
 from rushlight.tensor import Tensor, wrap
 
 Weights = Sequence[Tensor | None]
 
-LARGE = 1 << 12  # elements of all gates from which on a program is quicker than NumPy
-
-
+LARGE = 1 << 12  # elements of all gates from which on native code is quicker than NumPy
 KINDS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})  # of loops in native code
+
+
+class Loops:
+    """Where this layer finds native loops, which are made of later ones; set by the package."""
+
+    load: Callable[[], Any]
 
 
 class Operands(NamedTuple):
@@ -96,27 +100,58 @@ class RecurrentLayer(Fused, abstract=True):
             raise RuntimeError(f"{self.refusal} {x.dtype.storage_name}")
 
     def eager(self, *operands, steps, sizes, reverse):
+        found = self.forward(operands, steps, sizes, reverse, True)
+        return (found.y, *found.last, *found.before, *found.kept)
+
+    def unrecorded(self, operands, attrs):
+        if not compilable():
+            return NotImplemented
+        arrays = [None if t is None else t._array for t in operands]
+        found = self.forward(arrays, **attrs, recording=False)
+        return tuple([wrap(array) for array in (found.y, *found.last)])
+
+    def forward(
+        self, operands: Sequence[Any], steps: int, sizes: Any, reverse: bool, recording: bool
+    ) -> kernels.Forward:
+        """All steps; what only a gradient reads may be left out unless recording."""
         given = self.bound([*map(single, operands)])
         z = kernels.products(given.x, given.w_ih, self.bias(given))
-        spans = kernels.spans(listed(sizes, steps, given), reverse)
-        found = kernels.forward(self.cell, z, given.states, self.weights(given), spans)
-        results = (found.y, *found.last, *found.before, *found.kept)
-        return self.rounded(results, operands[0].dtype)
+        rows, found = listed(sizes, steps, given), None
+        if self.is_native(z, given, rows, recording):
+            call = scan_of(self, "scan"), z, given.states, self.weights(given), np.array(rows)
+            found = Loops.load().forward(*call, reverse, recording)
+        if found is None:
+            spans = kernels.spans(rows, reverse)
+            found = kernels.forward(self.cell, z, given.states, self.weights(given), spans)
+        kind = operands[0].dtype  # that of what users get to see
+        last = [state.astype(kind, copy=False) for state in found.last]
+        return found._replace(y=found.y.astype(kind, copy=False), last=last)
+
+    def is_native(self, z: Any, given: Operands, rows: Sequence[int], how: Any) -> bool:
+        """Whether native code runs through all steps sooner than NumPy."""
+        if z.size < LARGE or len(rows) == 1 or not compilable():
+            return False
+        if z.dtype not in KINDS or not (given.x.size and given.w_hh.size and falling(rows, z)):
+            return False
+        return self.often((z.dtype, given.w_hh.shape, given.w_hr is None, how))
+
+    @functools.cached_property
+    def often(self) -> Recurring:
+        return Recurring()
 
     def weights(self, given: Operands) -> kernels.Weights:
         return kernels.Weights(given.w_hh, given.b_hh if self.bias_within else None, given.w_hr)
 
-    def rounded(self, results: Sequence[Any], kind: np.dtype) -> tuple[Any, ...]:
-        """The results, of which users get to see the first ones: those are of the inputs' dtype."""
-        public = 1 + self.states
-        shown = [array.astype(kind, copy=False) for array in results[:public]]
-        return (*shown, *results[public:])
-
     def gradient(self, wanted, g, y, *operands, steps, sizes, reverse):
         given, (dy, *last) = self.bound(operands), g
-        spans = kernels.spans(listed(sizes, steps, given), reverse)
-        read = [y[k] for k in self.reads]
-        found = kernels.backward(self.cell, dy, last, read, self.weights(given), spans)
+        read, weights = [y[k] for k in self.reads], self.weights(given)
+        rows, found = listed(sizes, steps, given), None
+        if self.is_native(y[self.reads[0]], given, rows, "gradient"):
+            call = scan_of(self, "scan_gradient"), dy, last, read, weights, np.array(rows)
+            found = Loops.load().backward(*call, reverse)
+        if found is None:
+            spans = kernels.spans(rows, reverse)
+            found = kernels.backward(self.cell, dy, last, read, weights, spans)
         makers = self.makers(given, found.blocks, found.first, y[1 + self.states])
         makers["w_hr"] = lambda: found.y.T @ self.unprojected(y)
         return [makers[name]() for name in wanted]
@@ -143,11 +178,6 @@ class RecurrentLayer(Fused, abstract=True):
         """The product of all inputs, and a loop over time for sequences of one length."""
         if not scannable(sizes, operands):
             return NotImplemented
-        found = self.looped(*operands, steps=steps, reverse=reverse, recording=True)
-        return self.results(found, operands[1].shape[0], reverse)
-
-    def looped(self, *operands: Any, steps: int, reverse: bool, recording: bool) -> Any:
-        """All results of the loop over time, or the outputs and the last states alone."""
         given = self.bound(operands)
         z = ops.linear(given.x, given.w_ih, self.bias(given))
         weights = [given.w_hh]
@@ -156,16 +186,8 @@ class RecurrentLayer(Fused, abstract=True):
             weights.append(ops.zeros(len(given.w_hh), dtype=z.dtype) if none else given.b_hh)
         found = scan(self, "scan", z, *given.states, *weights, steps=steps, reverse=reverse)
         found = found if isinstance(found, tuple) else (found,)
-        if recording:
-            return found
-        rows, (first, *others) = given.states[0].shape[0], found[: self.states]
-        return (first, *[around(state, rows, reverse)[2] for state in others])
-
-    def results(self, found: Sequence[Any], rows: int, reverse: bool) -> tuple[Any, ...]:
-        """The results of the layer: those of the loop, tensors or arrays, cut into their parts."""
-        before, after, last = zip(
-            *[around(x, rows, reverse) for x in found[: self.states]], strict=True
-        )
+        rows, states = operands[1].shape[0], found[: self.states]
+        before, after, last = zip(*[around(x, rows, reverse) for x in states], strict=True)
         return (after[0], *last, *before, *found[self.states :])
 
     def unrolled_gradient(self, wanted, g, y, *operands, steps, sizes, reverse):
@@ -173,73 +195,11 @@ class RecurrentLayer(Fused, abstract=True):
         if not scannable(sizes, operands):
             return NotImplemented
         given, read = self.bound(operands), [y[k] for k in self.reads]
-        before = y[1 + self.states]
-        return self.looped_back(wanted, g, read, given, before, steps=steps, reverse=reverse)
-
-    def looped_back(
-        self,
-        wanted: Sequence[str],
-        g: Sequence[Any],
-        read: Sequence[Any],
-        given: Operands,
-        before: Any,
-        **options: Any,
-    ) -> tuple[Any, ...]:
+        options = {"steps": steps, "reverse": reverse}
         found = scan(self, "scan_gradient", *g, *read, given.w_hh, **options)
         first = len(found) - self.states
-        makers = self.makers(given, found[:first], found[first:], before)
+        makers = self.makers(given, found[:first], found[first:], y[1 + self.states])
         return tuple([makers[name]() for name in wanted])
-
-    def compiled(self, operands, attrs, recording):
-        if not self.worth_compiling(operands, attrs):
-            return NotImplemented
-        rows, reverse = operands[1]._array.shape[0], attrs["reverse"]
-        options = {"steps": attrs["steps"], "reverse": reverse, "recording": recording}
-        tensors, restored = bare(operands)
-
-        def function(*tensors: Tensor) -> Any:
-            return self.looped(*restored(tensors), **options)
-
-        function.__qualname__ = self.name  # what profiles call it
-        run = self.programs.find(kind_of(operands, recording, attrs), function)
-        if run is None:
-            return NotImplemented
-        found = [t._array for t in run(*tensors)]
-        if recording:
-            results = self.results(found, rows, reverse)
-        else:
-            _, y, last = around(found[0], rows, reverse)
-            results = (y, last, *found[1:])
-        return tuple([wrap(array) for array in self.rounded(results, operands[0]._array.dtype)])
-
-    def compiled_gradient(self, wanted, g, y, operands, attrs):
-        if not self.worth_compiling(operands, attrs):
-            return NotImplemented
-        options = {"steps": attrs["steps"], "reverse": attrs["reverse"]}
-        given, read = self.bound(operands), [y[k] for k in self.reads]
-        weights = [given.x, given.w_ih, given.w_hh, y[1 + self.states]]
-        tensors, restored = bare([*g, *read, *weights])
-
-        def function(*tensors: Tensor) -> Any:
-            *front, x, w_ih, w_hh, before = restored(tensors)
-            inside = Operands(x, (), w_ih, w_hh)
-            g, read = front[: 1 + self.states], front[1 + self.states :]
-            return self.looped_back(wanted, g, read, inside, before, **options)
-
-        function.__qualname__ = f"gradient of {self.name}"
-        run = self.programs.find(kind_of(operands, wanted, attrs), function)
-        return NotImplemented if run is None else run(*tensors)
-
-    def worth_compiling(self, operands: Sequence[Any], attrs: dict[str, Any]) -> bool:
-        """Whether a program does it, and does it sooner than NumPy."""
-        x, w_hh = operands[0]._array, operands[2 + self.states]._array
-        if len(x) * len(w_hh) < LARGE or attrs["steps"] == 1 or not compilable():
-            return False
-        return scannable(attrs["sizes"], operands, KINDS | dtypes.HALF)
-
-    @functools.cached_property
-    def programs(self) -> Programs:
-        return Programs()
 
     def step(self, x: Tensor, *operands: Any) -> tuple[Tensor, ...]:
         """One step, made with ops: the next states."""
@@ -267,30 +227,17 @@ def listed(sizes: tuple[int, ...] | None, steps: int, given: Operands) -> tuple[
     return (given.states[0].shape[0],) * steps if sizes is None else sizes
 
 
-def scannable(sizes: Any, operands: Sequence[Tensor | None], kinds: Container[Any] = KINDS) -> bool:
-    """Whether a loop of native code does it: sequences of one length, no projection."""
+def falling(rows: Sequence[int], z: Any) -> bool:
+    """Whether these are the sizes of packed sequences: none is larger than the one before it."""
+    return rows[-1] > 0 and sum(rows) == len(z) and all([a >= b for a, b in pairwise(rows)])
+
+
+def scannable(sizes: Any, operands: Sequence[Tensor | None]) -> bool:
+    """Whether graphs hold a loop of native code: sequences of one length, no projection."""
     if sizes is not None or (len(operands) == 8 and operands[-1] is not None):
         return False
     given = [t._array for t in operands if t is not None]
-    return all([array.size and array.dtype in kinds for array in given])
-
-
-def kind_of(operands: Sequence[Tensor | None], result: Any, attrs: dict[str, Any]) -> Any:
-    """What a program is made for: the operands, what is wanted, and how."""
-    shapes = [None if t is None else t._array.shape for t in operands]
-    dtype = operands[0]._array.dtype  # type: ignore[union-attr]
-    return (dtype, *shapes, result, attrs["steps"], attrs["reverse"])
-
-
-def bare(tensors: Sequence[Tensor | None]) -> tuple[list[Tensor], Any]:
-    """Those that are there, in the dtype that is computed with; and what puts None between them."""
-    present = [t is not None for t in tensors]
-
-    def restored(others: Sequence[Tensor]) -> list[Tensor | None]:
-        rest = iter(others)
-        return [next(rest) if there else None for there in present]
-
-    return [wrap(single(t._array)) for t in tensors if t is not None], restored
+    return all([array.size and array.dtype in KINDS for array in given])
 
 
 def same(x: Any) -> Any:
@@ -311,8 +258,12 @@ def added(a: Any, b: Any) -> Any:
 def scan(layer: Any, what: str, *operands: Tensor, **attrs: Any) -> Any:
     """The loop over time of a layer, or of its gradient."""
     first = [stored(t) for t in operands[: 1 + layer.states]]  # which may be views of anything
-    op = registry[layer.name.replace("layer", what)]
-    return op.call(*first, *operands[1 + layer.states :], **attrs)
+    return scan_of(layer, what).call(*first, *operands[1 + layer.states :], **attrs)
+
+
+def scan_of(layer: Any, what: str) -> Any:
+    """The op that is the loop over time of a layer, or of its gradient."""
+    return registry[layer.name.replace("layer", what)]
 
 
 class RnnTanhLayer(RecurrentLayer):

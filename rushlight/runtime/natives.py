@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from rushlight.codegen import chains, nest, recurrent
+from rushlight.codegen import chains, nest, recurrent, timeline
 from rushlight.codegen.llvm import module
 from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.shared import text_of
 from rushlight.runtime.cache import lazy_code
 from rushlight.runtime.jit import CODEGEN, PLAIN, Library, load, target
 
-CALLERS = (chains.NAME, nest.NAME, recurrent.NAME)  # functions that leave all work to others
+# Functions that leave all work to others.
+CALLERS = (chains.NAME, nest.NAME, recurrent.NAME, timeline.NAME)
 
 
 def registers() -> Registers:

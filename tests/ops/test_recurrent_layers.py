@@ -1,4 +1,4 @@
-"""Recurrent layers in dynamic mode: programs from a size on, with the results of NumPy."""
+"""Recurrent layers in dynamic mode: native code from a size on, with the results of NumPy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.nn.utils import rnn
 from rushlight.ops import programs, registry
+from rushlight.runtime import recurrent
 
 STEPS, ROWS, INPUTS, FEATURES = 12, 9, 5, 16
 LAYERS = {
@@ -30,19 +31,29 @@ Step = tuple[Any, tuple[Any, ...]]
 
 
 @pytest.fixture(autouse=True)
-def small_layers_are_worth_a_program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_layers_are_worth_native_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("rushlight.ops.recurrent_layers.LARGE", 1)
     monkeypatch.setattr(programs, "SEEN", 0)
     yield
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-        registry[f"{name}_layer"].__dict__.pop("programs", None)
+        registry[f"{name}_layer"].__dict__.pop("often", None)
 
 
-def made(name: str) -> int:
-    """How many programs there are for a layer."""
-    kind = name.split()[0].strip(",").lower()
-    layers = [op for key, op in registry.items() if key.startswith(kind) and "_layer" in key]
-    return sum([len(layer.programs.known) for layer in layers])  # type: ignore[attr-defined]
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The native loops that ran."""
+    names: list[str] = []
+
+    def noted(function: Any) -> Any:
+        def run(op: Any, *args: Any) -> Any:
+            names.append(op.name)
+            return function(op, *args)
+
+        return run
+
+    for function in (recurrent.forward, recurrent.backward):
+        monkeypatch.setattr(recurrent, function.__name__, noted(function))
+    return names
 
 
 def by_numpy(function: Any, *args: Any) -> Any:
@@ -82,24 +93,41 @@ def agree(found: Any, wanted: Any, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_programs_give_what_numpy_gives(name: str) -> None:
+def test_native_loops_give_what_numpy_gives(name: str, ran: list[str]) -> None:
     step, operands = layer_of(name)
     agree(step(*operands), by_numpy(step, *operands), 1e-10)
     with rl.no_grad():
         agree(step(*operands), by_numpy(step, *operands), 1e-10)
-    assert (made(name) > 0) == ("projection" not in name)
+    assert {"gradient" in loop for loop in ran} == {False, True}
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-5), ("bfloat16", 2e-2)])
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_other_dtypes(name: str, dtype: str, tolerance: float) -> None:
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN", "LSTM with a projection"])
+def test_other_dtypes(name: str, dtype: str, tolerance: float, ran: list[str]) -> None:
     step, operands = layer_of(name, getattr(rl, dtype))
     agree(step(*operands), by_numpy(step, *operands), tolerance)
-    assert made(name)
+    assert ran
 
 
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_threads_change_no_bit(name: str) -> None:
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN", "RNN of relu"])
+def test_graphs_hold_the_same_loops(name: str) -> None:
+    """Of the inputs' product, which dynamic mode leaves to BLAS, nothing is left over here."""
+    kind, options = name.split()[0], LAYERS[name]
+    net = getattr(rl.nn, kind)(INPUTS, FEATURES, **options)
+    for parameter in (net.weight_ih_l0, net.bias_ih_l0, net.bias_hh_l0):
+        rl.nn.init.zeros_(parameter)
+    states = [rl.randn(1, ROWS, FEATURES) for _ in range(2 if kind == "LSTM" else 1)]
+
+    def step(x: Any, *states: Any) -> Any:
+        return net(x, states if kind == "LSTM" else states[0])[0]
+
+    x = rl.randn(STEPS, ROWS, INPUTS)
+    assert step(x, *states).equal(rl.compile(step)(x, *states))
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN", "LSTM with a projection"])
+def test_threads_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrent, "WAKE", 1)
     before, results, (step, operands) = rl.get_num_threads(), [], layer_of(name, rl.float32)
     try:
         for threads in (1, 2):
@@ -111,13 +139,41 @@ def test_threads_change_no_bit(name: str) -> None:
         np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-def test_sequences_of_several_lengths_are_left_to_numpy(kind: str) -> None:
-    net = getattr(rl.nn, kind)(INPUTS, FEATURES, bidirectional=True)
-    sequences = [rl.randn(n, INPUTS) for n in (7, 4, 2)]
-    packed = net(rnn.pack_sequence(sequences))[0]
-    for y, sequence in zip(rnn.unpack_sequence(packed), sequences, strict=True):
-        assert rl.allclose(y, by_numpy(net, sequence)[0], atol=1e-5)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", [name for name in LAYERS if "batch" not in name.lower()])
+def test_sequences_of_several_lengths(
+    name: str, threads: int, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recurrent, "WAKE", 1)
+    kind, options = name.split()[0], LAYERS[name]
+    net = getattr(rl.nn, kind)(INPUTS, FEATURES, dtype=rl.float64, **options)
+    packed = rnn.pack_sequence([rl.randn(n, INPUTS, dtype=rl.float64) for n in (7, 4, 4, 2, 1)])
+    count = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+    sizes = (options.get("proj_size", FEATURES), FEATURES)[: 2 if kind == "LSTM" else 1]
+    states = [rl.randn(count, 5, n, dtype=rl.float64, requires_grad=True) for n in sizes]
+
+    def step() -> Any:
+        data = packed.data.clone().requires_grad_()
+        given = rnn.PackedSequence(data, packed.batch_sizes)
+        y, last = net(given, states if kind == "LSTM" else states[0])
+        ends = last if kind == "LSTM" else (last,)
+        loss = (y.data * y.data.cos()).sum() + sum([(end * end.sin()).sum() for end in ends])
+        return (y.data, *ends, *rl.autograd.grad(loss, [data, *states, *net.parameters()]))
+
+    before = rl.get_num_threads()
+    rl.set_num_threads(threads)
+    try:
+        agree(step(), by_numpy(step), 1e-10)
+    finally:
+        rl.set_num_threads(before)
+    assert {"gradient" in loop for loop in ran} == {False, True}
+
+
+def test_sizes_of_no_packed_sequences_are_left_to_numpy(ran: list[str]) -> None:
+    x, h = rl.ones(6, 2), rl.zeros(1, 2, FEATURES)
+    weights = [rl.ones(FEATURES, n) for n in (2, FEATURES)]
+    rl.rnn_tanh(x, rl.tensor([2, 1, 2, 1]), h, weights, False, 1, 0.0, False, False)
+    assert not ran
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
@@ -155,22 +211,26 @@ def test_results_share_nothing_that_can_be_seen() -> None:
         h.sum().backward()
 
 
-def test_kinds_of_calls_are_compiled_when_they_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_of_calls_are_compiled_when_they_come_again(
+    monkeypatch: pytest.MonkeyPatch, ran: list[str]
+) -> None:
     monkeypatch.setattr(programs, "SEEN", 2)
     net, counts = rl.nn.GRU(INPUTS, FEATURES), []
-    for _ in range(4):
-        net(rl.randn(STEPS, ROWS, INPUTS))
-        counts.append(made("GRU"))
-    assert counts == [0, 0, 1, 1]
+    for steps in range(4, 8):
+        net(rl.randn(steps, ROWS, INPUTS))
+        counts.append(len(ran))
+    assert counts == [0, 0, 1, 2]
 
 
-def test_no_more_programs_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rl.config, "programs", 1)
-    net = rl.nn.RNN(INPUTS, FEATURES)
-    with rl.no_grad():
-        for steps in (3, 4, 5):
-            net(rl.randn(steps, ROWS, INPUTS))
-    assert made("RNN") == 1
+def test_one_kernel_serves_all_lengths_and_batches(ran: list[str]) -> None:
+    net = rl.nn.LSTM(INPUTS, FEATURES)
+    net(rl.randn(STEPS, ROWS, INPUTS))[0].sum().backward()
+    before = recurrent.code_of_cell.cache_info().misses
+    for steps in range(2, 8):
+        for rows in (1, 2, 5, 30):
+            net(rl.randn(steps, rows, INPUTS))[0].sum().backward()
+    assert recurrent.code_of_cell.cache_info().misses == before
+    assert len(ran) == 50
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,15 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "infer": Command(
-        infer, "FILE [--input x.npy ...] [--output y.npy]", "run a saved program on arrays"
+        infer,
+        "FILE [--input x.npy ...] [--output y.npy]",
+        "run a saved program or an ONNX model on arrays",
     ),
     "run": Command(run, "FILE | -m MODULE [ARG ...]", "run a PyTorch program as it stands"),
     "show": Command(
-        show, "FILE [--svg OUT] [--html OUT]", "print and draw a saved program, or a checkpoint"
+        show,
+        "FILE [--svg OUT] [--html OUT]",
+        "print and draw a saved program, an ONNX model, or a checkpoint",
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -22,23 +23,19 @@ class CommandError(Exception):
 
 
 def show(arguments: Sequence[str]) -> int:
-    """Prints what is in a file: the graphs of a program and its tensors, or a checkpoint's.
+    """Prints what is in a file: the graphs and tensors of a program, an ONNX model, a checkpoint.
 
     --svg OUT writes a picture of the graph instead, --html OUT a page with picture and text.
     """
     files, options = parsed("show", arguments, ("--svg", "--html"))
     (path,) = one(files, "show: which file?", "show: one file at a time")
-    module = program_in(path)
-    reports = rushlight.jit.reports
+    module, reports = program_in(path)
     if module is None:
         if options:
             raise CommandError(f"{path} holds no program that could be drawn")
         print(reports.value_text(loaded(path)))
         return 0
-    for flag, makes in (
-        ("--svg", lambda m: reports.picture(m._programs.first)),
-        ("--html", reports.page),
-    ):
+    for flag, makes in (("--svg", reports.drawing), ("--html", reports.page)):
         for target in options.get(flag, ()):
             write(target, attempt(path, lambda makes=makes: makes(module)))
     if not options:
@@ -47,11 +44,11 @@ def show(arguments: Sequence[str]) -> int:
 
 
 def infer(arguments: Sequence[str]) -> int:
-    """Runs a program of a file on arrays: --input x.npy, once for each argument, in their order.
+    """Runs a program or an ONNX model on arrays: --input x.npy, once for each argument, in order.
 
     An input may also be a number. The results (tensors, numbers, strings) are printed, or written
-    to --output: one as .npy, several as .npz, where they are called 0, 1, ... or by their keys.
-    Floats of another precision are converted.
+    to --output: one as .npy, several as .npz, where they are called 0, 1, ..., by their keys, or as
+    the model calls them. Floats of another precision are converted.
     """
     files, options = parsed("infer", arguments, ("--input", "--output"))
     (path,) = one(files, "infer: which file?", "infer: one file at a time")
@@ -61,12 +58,12 @@ def infer(arguments: Sequence[str]) -> int:
     if targets and not targets[0].endswith((".npy", ".npz")):
         raise UsageError("infer: --output is a file that ends in .npy or .npz")
     values = [argument(text) for text in options.get("--input", ())]
-    module = program_in(path)
+    module, reports = program_in(path)
     if module is None:
         raise CommandError(f"{path} holds no program")
     module.eval()
     with rushlight.no_grad():
-        result = attempt(path, lambda: module(*module._programs.cast(values)))
+        result = attempt(path, lambda: reports.run(module, values))
     leaves = rushlight.jit.reports.leaves_of(result, "", RESULTS)
     found = {name.replace("[", ".").replace("]", "").strip("."): x for name, x in leaves}
     if targets:
@@ -109,17 +106,22 @@ def one(files: list[str], none: str, many: str) -> list[str]:
     return files
 
 
-def program_in(path: str) -> Any:
-    """The program in a file, as a module; None if the file holds something else."""
+def program_in(path: str) -> tuple[Any, Any]:
+    """The program in a file, as a module, and what can be said about such modules.
+
+    There is no module if the file holds something else.
+    """
     readable(path)
-    if path.endswith(".onnx"):
-        raise CommandError(f"{path}: load it with rl.onnx.load, and save what rl.jit.trace gives")
     try:
-        return rushlight.jit.load(path)
+        if path.endswith(".onnx"):
+            return rushlight.onnx.load(path), importlib.import_module("rushlight.onnx.reports")
+        return rushlight.jit.load(path), rushlight.jit.reports
     except rushlight.io.CheckpointError as error:
         if "rl.load reads it" in str(error) or "it is no program" in str(error):
-            return None
+            return None, rushlight.jit.reports
         raise CommandError(error) from None
+    except (ImportError, rushlight.onnx.OnnxError) as error:
+        raise CommandError(str(error).partition("\n")[0]) from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
 

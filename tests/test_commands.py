@@ -94,6 +94,76 @@ class TestInfer:
         assert found["1"].item() == 4
 
 
+class TestOnnx:
+    @pytest.fixture
+    def models(self, folder):
+        """A network of named inputs and outputs, and a loop with two results."""
+        pytest.importorskip("onnx")
+        rl.manual_seed(0)
+        net = rl.nn.Sequential(rl.nn.Linear(3, 2), rl.nn.ReLU()).eval()
+        names = {"input_names": ["features"], "output_names": ["scores"]}
+        rl.onnx.export(net, (rl.ones(4, 3),), "net.onnx", dynamic_axes={"features": [0]}, **names)
+
+        def halve(x):
+            n = 0
+            while x.norm() > 1:
+                x = x / 2
+                n = n + 1
+            return x, n
+
+        script = rl.jit.script(halve)
+        rl.onnx.export(script, (rl.ones(2),), "halve.onnx", output_names=["half", "n"])
+        return net
+
+    def test_text(self, models, capsys):
+        assert main(["show", "net.onnx"]) == 0
+        text = capsys.readouterr().out
+        assert "model(features: f32[*,3]) -> scores\n" in text
+        assert "scores = Relu(" in text
+        assert "0.weight  float32  [2, 3]" in text
+        assert main(["show", "halve.onnx"]) == 0
+        text = capsys.readouterr().out
+        assert " = Loop(None, " in text
+        assert "\n    body(" in text
+        assert "Div(carried_1, 2)" in text
+
+    def test_pictures(self, models, capsys):
+        assert main(["show", "halve.onnx", "--svg=halve.svg", "--html=halve.html"]) == 0
+        assert capsys.readouterr().out == ""
+        drawn = Path("halve.svg").read_text()
+        assert all([f">{text}<" in drawn for text in ("Loop", "body", "Div(·, 2)", "half")])
+        assert drawn in Path("halve.html").read_text()
+
+    def test_results(self, models, capsys):
+        assert main(["infer", "net.onnx", "--input", "x.npy", "--output", "y.npy"]) == 0
+        assert np.allclose(np.load("y.npy"), models(rl.ones(5, 3)).detach().numpy())
+        np.save("nine.npy", np.full(2, 9, "f4"))
+        assert main(["infer", "halve.onnx", "--input", "nine.npy"]) == 0
+        assert capsys.readouterr().out == "half: tensor([0.5625, 0.5625])\nn: 4\n"
+
+    @pytest.mark.parametrize(
+        ("arguments", "status", "expected"),
+        [
+            (["show", "missing.onnx"], 2, "cannot read missing.onnx: No such file"),
+            (["show", "broken.onnx"], 1, "broken.onnx: "),
+            (["infer", "net.onnx"], 1, "net.onnx: inputs are missing: features"),
+            (
+                ["infer", "net.onnx", "--input", "two.npy"],
+                1,
+                "must have the shape (*, 3), got (2,)",
+            ),
+            (["infer", "net.onnx", "--input=x.npy", "--input=x.npy"], 1, "takes 1 inputs"),
+        ],
+    )
+    def test_errors_are_one_line(self, models, capsys, arguments, status, expected):
+        Path("broken.onnx").write_bytes(Path("net.onnx").read_bytes()[:50])
+        assert main(arguments) == status
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert expected in output.err
+        assert output.err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "expected"),
     [

@@ -106,16 +106,30 @@ def picture(program: Program) -> str:
     return svg(graph_picture(graph, shown))
 
 
+def drawing(module: RecursiveScriptModule) -> str:
+    """The first program of a file as SVG."""
+    return picture(module._programs.first)
+
+
 def page(module: RecursiveScriptModule) -> str:
     """A page with the picture and the text of a program."""
-    name = html.escape(module._programs.name)
-    text = html.escape(program_text(module))
+    return html_page(module._programs.name, drawing(module), program_text(module))
+
+
+def html_page(name: str, svg: str, text: str) -> str:
+    """A page of a picture and a text."""
+    name, text = html.escape(name), html.escape(text)
     style = "body{font-family:sans-serif;margin:2em}.graph,pre{overflow:auto}"
     fit = "#fit:checked~.graph svg{max-width:100%;height:auto}"
     return (
         f"<!DOCTYPE html>\n<html><head><meta charset='utf-8'><title>{name}</title>"
         f"<style>{style}{fit}</style></head><body>\n<h1>{name}</h1>\n"
         "<input type='checkbox' id='fit' checked><label for='fit'>the whole picture</label>\n"
-        f"<div class='graph'>{picture(module._programs.first)}</div>\n"
+        f"<div class='graph'>{svg}</div>\n"
         f"<pre>{text}</pre>\n</body></html>\n"
     )
+
+
+def run(module: RecursiveScriptModule, values: Sequence[Any]) -> Any:
+    """The results for these arguments; floats of another precision are converted."""
+    return module(*module._programs.cast(values))

@@ -1,7 +1,8 @@
 """When dynamic mode leaves a product to the contraction engine instead of BLAS.
 
 The engine costs some microseconds more to call. It is quicker where BLAS copies a large matrix for
-few rows or columns, calls itself for each of many small matrices, or has no half types.
+few rows or columns, begins many short sums, calls itself for each of many small matrices, or has no
+half types.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from rushlight.config import config
 
 FEW = 8  # rows or columns for which copying a matrix costs more than the product
 LARGE = 1 << 15  # elements of such a matrix
+SHORT = 320  # terms of sums for which BLAS takes longer to begin and end them
+WIDE = 1 << 18  # such sums: fewer are over before the engine is called
 SMALL = 1 << 18  # multiply-adds of one of many matrices
 WORTH = 1 << 16  # multiply-adds of all of them
 HALVES = 1 << 14  # multiply-adds of half types

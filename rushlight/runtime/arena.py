@@ -91,7 +91,7 @@ class Arena:
     (0, 1000)
     """
 
-    __slots__ = ("address", "bytes")
+    __slots__ = ("__weakref__", "address", "bytes")
 
     def __init__(self, size: int, alignment: int = ALIGNMENT) -> None:
         room = np.empty(size + alignment, np.uint8)

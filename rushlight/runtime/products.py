@@ -1,12 +1,14 @@
 """Products in dynamic mode by the contraction engine, for arrays of any strides.
 
-A plan is kept for each pair of shapes and strides, with the memory between its works. Each thread
-of Python has plans of its own, since such memory serves one call at a time.
+A plan is kept for each pair of shapes and strides. Each thread of Python has plans of its own, and
+memory between their works that all of them share, since it serves one call at a time.
 """
 
 from __future__ import annotations
 
 import threading
+from itertools import accumulate
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from rushlight.codegen.products import Place, product_works
 from rushlight.codegen.pull import strides
 from rushlight.graph.attributes import DTYPES, LONG, SHORT
-from rushlight.runtime.arena import Arena
+from rushlight.runtime.arena import ALIGNMENT, Arena
 from rushlight.runtime.driver import STEP, driver
 from rushlight.runtime.natives import address, registers
 from rushlight.runtime.threads import pool
@@ -46,14 +48,16 @@ class Call:
         verify_works(works, {"a": a, "b": b, "y": np.empty(self.shape, a.dtype)}, registers())
         self.wakes = cost >= WAKE
         kind = DTYPES[LONG[works.kind]].numpy
-        memory = {name: Arena(n * kind.itemsize) for name, n in works.space.items()}
+        lines = [-(-n * kind.itemsize // ALIGNMENT) for n in works.space.values()]
+        begins = dict(zip(works.space, accumulate(lines, initial=0), strict=False))
+        memory = plans.room(sum(lines) * ALIGNMENT)
         steps = np.zeros((len(works.list), STEP), np.int64)
         tables, fills = [], []
         for row, work in zip(steps, works.list, strict=True):
             table = np.zeros(len(work.buffers), np.int64)
             for n, name in enumerate(work.buffers):
-                if name in memory:
-                    table[n] = memory[name].address
+                if name in begins:
+                    table[n] = memory.address + begins[name] * ALIGNMENT
                 elif name == "table":
                     table[n] = work.table.ctypes.data
                 else:
@@ -83,10 +87,19 @@ class Call:
 
 
 class Plans(threading.local):
-    """The calls of a thread, by what they are made for."""
+    """The calls of a thread, by what they are made for, and their memory, by its size."""
 
     def __init__(self) -> None:
         self.known: dict[object, Call] = {}
+        self.rooms: WeakValueDictionary[int, Arena] = WeakValueDictionary()
+
+    def room(self, size: int) -> Arena:
+        """Memory of at least that size; sizes are powers of two, so that there are few."""
+        size = 1 << max(12, (size - 1).bit_length())
+        room = self.rooms.get(size)
+        if room is None:
+            room = self.rooms[size] = Arena(size)
+        return room
 
 
 plans = Plans()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops.engine import FEW, Engine
+from rushlight.ops.engine import FEW, SHORT, Engine
 from rushlight.runtime import products
 from rushlight.runtime.products import product
 
@@ -107,3 +107,24 @@ def test_sizes_of_half_types_are_checked() -> None:
     for wrong in (rl.ones(41, 50), rl.ones(20, 41, 50), rl.ones(3, 40, 50)):
         with pytest.raises(RuntimeError):
             x @ wrong.bfloat16()
+
+
+def test_plans_of_a_thread_share_their_memory() -> None:
+    rng = np.random.default_rng(2)
+    operands = [
+        (rng.standard_normal((200 + n, 90)), rng.standard_normal((90, 300))) for n in (0, 1)
+    ]
+    expected = [product(MATRICES, a, b) for a, b in operands]
+    rooms = len(products.plans.rooms)
+    for (a, b), y in zip(operands, expected, strict=True):
+        np.testing.assert_allclose(y, a.dot(b), rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(product(MATRICES, a, b), y)
+    assert len(products.plans.rooms) == rooms
+
+
+@pytest.mark.parametrize("terms", [1, SHORT, SHORT + 1])
+def test_many_short_sums(terms: int) -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((600, terms)), rng.standard_normal((500, terms)).T
+    y = rl.from_numpy(a) @ rl.from_numpy(b)
+    np.testing.assert_allclose(y.numpy(), a.dot(b), rtol=1e-10, atol=1e-10)

@@ -159,9 +159,9 @@ def input_names(function: Callable[..., Any], traced: Traced) -> tuple[str, ...]
 def identifier(text: str) -> str:
     """A name of C that means nothing else.
 
-    >>> identifier("layers.0.weight"), identifier("int"), identifier("π")
-    ('layers_0_weight', 'int_', 'x_')
+    >>> identifier("layers.0.weight"), identifier("int"), identifier("betas[0]")
+    ('layers_0_weight', 'int_', 'betas_0')
     """
-    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    name = re.sub(r"\W+", "_", re.sub(r"\W+$", "", text, flags=re.ASCII), flags=re.ASCII)
     name = name if name.strip("_") and not name[0].isdigit() else f"x{name}"
     return f"{name}_" if name in KEYWORDS or OWN.fullmatch(name) else name

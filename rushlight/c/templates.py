@@ -51,7 +51,8 @@ int @name@_init(@name@_state *self, void *memory, const char *weights);
 /* Runs the program once. */
 int @name@_run(@signature@);
 
-/* Writes the state to a file, or reads it from there. */
+/* Writes the state to a file, or reads it from there. It is written to <path>.new, which is then
+   renamed: a disk that is full leaves the old file as it is. */
 int @name@_save(const @name@_state *self, const char *path);
 int @name@_load(@name@_state *self, const char *path);
 
@@ -129,13 +130,28 @@ int @name@_save(const @name@_state *self, const char *path) {
         uint64_t fingerprint, size;
     } head = {@magic@, 0, @fingerprint@, @NAME@_STATE};
     const uint64_t sum = checksum(self->memory, @NAME@_STATE);
-    FILE *file = fopen(path, "wb");
-    int done;
+    const size_t length = strlen(path);
+    char beside[FILENAME_MAX + 5];
+    FILE *file;
+    int done, gone = 0;
+    if (length > FILENAME_MAX) return @NAME@_NO_FILE;
+    memcpy(beside, path, length);
+    memcpy(beside + length, ".new", 5);
+    file = fopen(beside, "wb");
     if (!file) return @NAME@_NO_FILE;
     done = fwrite(&head, sizeof head, 1, file) == 1;
     if (@NAME@_STATE) done = done && fwrite(self->memory, 1, @NAME@_STATE, file) == @NAME@_STATE;
     done = done && fwrite(&sum, sizeof sum, 1, file) == 1;
-    return fclose(file) == 0 && done ? 0 : @NAME@_NOT_WRITTEN;
+    done = fclose(file) == 0 && done;
+    if (done && rename(beside, path) != 0) {
+        /* C leaves open whether a file can be renamed to one that is there. POSIX can; Windows
+           cannot, and there the old file, now that the new one is complete, is removed first. */
+        file = fopen(path, "r+b");
+        gone = file && fclose(file) == 0 && remove(path) == 0;
+        done = gone && rename(beside, path) == 0;
+    }
+    if (!done && !gone) remove(beside);
+    return done ? 0 : @NAME@_NOT_WRITTEN;
 }
 
 int @name@_init(@name@_state *self, void *memory, const char *weights) {

@@ -24,6 +24,7 @@ class Capture:
     entry: Callable[[], Tensor] | None = None  # where the program keeps the tensor of the moment
     number: Callable[[], float] | None = None  # a number of the host program
     generator: Generator | None = None
+    name: str = ""  # of a number
 
 
 @dataclass(slots=True)

@@ -83,6 +83,27 @@ class Host:
         return 0.0
 
 
+WORDS = {
+    "neg": "minus", "sub": "minus", "add": "plus", "mul": "times", "truediv": "over",
+    "pow": "to the power of",
+}  # fmt: skip
+
+
+def in_words(number: Any, inside: bool = False) -> str:
+    """What a number is called, with the names of those it is computed from; "" if it has none."""
+    if type(number) is not Host:
+        return f"{number:g}"
+    if not isinstance(number.formula, tuple):
+        return str(number.formula)
+    operation, *operands = number.formula
+    name = operation.__name__.strip("_")
+    parts = [in_words(operand, True) for operand in operands]
+    if not all(parts):
+        return ""
+    text = f" {WORDS.get(name, name)} ".join(["", *parts] if len(parts) == 1 else parts).strip()
+    return f"({text})" if inside else text
+
+
 class Numbers:
     """The numbers of the host program that a trace has met."""
 
@@ -129,7 +150,7 @@ class Numbers:
         if id(number) not in self.symbols:
             array = np.array(number.read(), np.float64)
             symbol = Symbol(self.trace, Node(CAPTURED, (), {}, type_of(array)), array)
-            self.trace.capture_number(symbol, number.read)
+            self.trace.capture_number(symbol, number.read, in_words(number))
             self.symbols[id(number)] = (number, symbol)
         return self.symbols[id(number)][1]
 

@@ -267,9 +267,9 @@ class Trace:
         self.captures.append(Capture(node, generator=generator))
         self.values[node] = state
 
-    def capture_number(self, symbol: Symbol, read: Callable[[], float]) -> None:
+    def capture_number(self, symbol: Symbol, read: Callable[[], float], name: str) -> None:
         """A number of the host program, which ``symbol`` stands for."""
-        self.captures.append(Capture(symbol.node, number=read))
+        self.captures.append(Capture(symbol.node, number=read, name=name))
         self.values[symbol.node] = symbol.template
 
     def watch_hooks(self, t: Tensor) -> None:
@@ -578,7 +578,7 @@ class Trace:
         if capture.generator is not None:
             return "generator"
         if capture.number is not None:
-            return f"number{position}"
+            return capture.name or f"number{position}"
         known = self.modules.names.get(id(capture.tensor))
         if known is not None:
             return f"{known}.grad" if capture.grad else known

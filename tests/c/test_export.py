@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -223,6 +224,54 @@ def test_a_bad_file_of_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Failure) as caught:
         built.run(x, weights=tmp_path / "missing")
     assert caught.value.args[0] == 1
+
+
+def test_a_state_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    rl.manual_seed(0)
+    built = build(nn.Linear(30, 20), rl.ones(1, 30), folder=tmp_path, name="line", flags=STRICT)
+    saved, good = tmp_path / "saved", built.weights.read_bytes()
+    for _ in range(2):  # a new file, then one that is there
+        built.run(save=saved)
+        assert saved.read_bytes() == good
+    files = sorted(tmp_path.iterdir())
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(Failure) as caught:
+        built.run(save=folder)
+    assert caught.value.args[0] == 3
+    folder.rmdir()
+
+    def small_disk() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    command = [str(built.program), "0", str(built.weights), str(saved)]
+    ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_disk)
+    assert ran.stderr.startswith("3 0 the file could not be written")
+    assert saved.read_bytes() == good
+    assert sorted(tmp_path.iterdir()) == files
+
+
+def test_numbers_are_called_by_what_they_are(tmp_path: Path) -> None:
+    net = nn.Linear(2, 1)
+    groups = [{"params": [net.weight]}, {"params": [net.bias], "lr": 0.5}]
+    optimizer = rl.optim.AdamW(groups, lr=0.01)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = net(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(rl.ones(3, 2))
+    rl.export_c(step, rl.ones(3, 2), dir=tmp_path, name="step")
+    header = (tmp_path / "step.h").read_text()
+    for name in ("LR", "LR_1", "BETAS_0", "EPS", "X1_MINUS_LR_TIMES_WEIGHT_DECAY"):
+        assert f"#define STEP_{name}(state)" in header
+    assert "/* 1 minus (lr times weight_decay): float64 of shape () */" in header
+    assert "NUMBER" not in header
 
 
 def flipped(data: bytes, place: int) -> bytes:

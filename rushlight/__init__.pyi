@@ -84,6 +84,7 @@ from rushlight.dtypes import uint16 as uint16
 from rushlight.dtypes import uint32 as uint32
 from rushlight.dtypes import uint64 as uint64
 from rushlight.dtypes import uint8 as uint8
+from rushlight.export import Namespace as _Namespace
 from rushlight.func import vmap as vmap
 from rushlight.interop import from_dlpack as from_dlpack
 from rushlight.interop import from_numpy as from_numpy
@@ -100,7 +101,6 @@ from rushlight.interop import numel as numel
 from rushlight.interop import to_dlpack as to_dlpack
 from rushlight.io import load as load
 from rushlight.io import save as save
-from rushlight.jit.exporting import export as export
 from rushlight.layouts import OutOfMemoryError as OutOfMemoryError
 from rushlight.layouts import channels_last as channels_last
 from rushlight.layouts import channels_last_3d as channels_last_3d
@@ -155,6 +155,7 @@ from typing import Any
 import builtins
 import typing
 
+export: _Namespace
 class BFloat16Tensor(Tensor): ...
 class BoolTensor(Tensor): ...
 class ByteTensor(Tensor): ...

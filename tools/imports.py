@@ -45,6 +45,7 @@ LAYERS = (
     ("data",),
     ("io",),
     ("jit",),
+    ("export",),
     ("c", "onnx"),
     ("multiprocessing", "serialization", "types"),
     ("vision",),

@@ -365,7 +365,12 @@ def package_stub() -> Stub:
                 if node.module != "typing" and (name[0] != "_" or name == "__version__"):
                     stub.imports.add(f"from {node.module} import {alias.name} as {name}")
     own = dict(vars(rl))
-    stub.imports |= {f"from rushlight import {name} as {name}" for name in own["_PACKAGES"]}
+    for name in own["_PACKAGES"]:
+        kind = type(getattr(rl, name))
+        if kind is ModuleType:
+            stub.imports.add(f"from rushlight import {name} as {name}")
+        else:  # a module that can be called
+            stub.lines.append(f"{name}: {stub.spell(kind)}")
     for name, module in own["_FUNCTIONS"].items():
         stub.imports.add(f"from rushlight.{module} import {name} as {name}")
         own.pop(name, None)  # there once it was asked for

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from rushlight.errors import warn
+from rushlight.export.exported_program import ExportedProgram
 from rushlight.graph.results import leaves
+from rushlight.jit.functions import RecursiveScriptModule
 from rushlight.jit.originals import original
 from rushlight.nn.module import Module
 from rushlight.onnx.exporters import EXPORTERS
@@ -16,7 +18,7 @@ from rushlight.onnx.loading import required
 from rushlight.onnx.module import OnnxModule
 from rushlight.onnx.options import OnnxExporterError, OperatorExportTypes, TrainingMode
 from rushlight.onnx.saving import ONNXProgram
-from rushlight.onnx.sizes import axes_by_argument, axes_by_name
+from rushlight.onnx.sizes import changes_by_argument, changes_by_name
 from rushlight.onnx.tracing import Traced, named_tensors, trace
 from rushlight.onnx.verifying import verify as verify_program
 from rushlight.onnx.writer import Writer
@@ -61,7 +63,8 @@ def export(
     read again by :func:`load` and run, and its results are compared with those of the model.
 
     Args:
-        model: a module or function of tensors.
+        model: a module or function of tensors, or what ``rl.export.export`` gives, which knows
+            examples and the sizes that change.
         args: a tensor, or a tuple of arguments; a dict in the end holds keyword arguments.
         f: a path, or a file to write to; None writes nothing.
         kwargs: keyword arguments.
@@ -94,6 +97,13 @@ def export(
     """
     refuse_custom(custom_translation_table, custom_opsets, export_modules_as_functions)
     opset = checked_opset(opset_version)
+    if isinstance(model, ExportedProgram):
+        training = TrainingMode.TRAINING if model.training else TrainingMode.EVAL
+        if args == () and kwargs is None and model.example_inputs is not None:
+            args, kwargs = model.example_inputs
+        if dynamic_axes is None and dynamic_shapes is None:
+            dynamic_shapes = model.dynamic_shapes
+        model = model.source or model.module()
     model = original(model)
     if not callable(model):
         raise TypeError(f"onnx.export(): expected a module or a function, got {model!r}")
@@ -105,11 +115,11 @@ def export(
     inputs = chosen_names("input_names", input_names, [name for name, _ in named])
     tensors = list(zip(inputs, [t for _, t in named], strict=True))
     if dynamic_shapes is not None:
-        axes = axes_by_argument(dynamic_shapes, parameters, inputs)
+        changes = changes_by_argument(dynamic_shapes, arguments_of(model, args, given), tensors)
     else:
-        axes = axes_by_name(dynamic_axes or {}, tensors, (*inputs, *(output_names or ())))
+        changes = changes_by_name(dynamic_axes or {}, tensors, (*inputs, *(output_names or ())))
     with in_mode(model, training):
-        traced = trace(model, args, given, whole_ops(opset), axes)
+        traced = trace(model, args, given, whole_ops(opset), inputs, changes)
         if not traced.outputs:
             raise OnnxExporterError("the model returns no tensor, so a file of it has no result")
         outputs = chosen_names("output_names", output_names, traced.outputs)
@@ -119,7 +129,7 @@ def export(
         if verbose:
             print(program)
         if verify:
-            verify_program(program, model, args, given, axes, traced.outputs)
+            verify_program(program, model, args, given, traced.graph, traced.outputs)
     if f is not None:
         program.save(
             f, include_initializers=export_params, external_data=external_data,
@@ -161,12 +171,22 @@ def arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, dict[st
     return rebuild([t.detach() for t in tensors])
 
 
+def names_in_file(model: Any) -> list[str] | None:
+    """The names of the arguments of a model that has no Python code, but comes from a file."""
+    if isinstance(model, OnnxModule):
+        return model.input_names
+    if isinstance(model, RecursiveScriptModule):
+        return [name for name, _ in model._programs.first.border.arguments]
+    return None
+
+
 def by_parameters(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
     """The arguments, by the names of parameters, or of the inputs of the file."""
-    if isinstance(model, OnnxModule):
-        return [*zip(model.input_names, args, strict=False), *kwargs.items()]
+    names = names_in_file(model)
+    if names is not None:
+        return [*zip(names, args, strict=False), *kwargs.items()]
     function = model.forward if isinstance(model, Module) else model
     parameters = list(inspect.signature(function).parameters.values())
     named = []
@@ -175,6 +195,14 @@ def by_parameters(
         rest = p.kind is inspect.Parameter.VAR_POSITIONAL
         named.append((f"{p.name}_{number - parameters.index(p)}" if rest else p.name, value))
     return [*named, *kwargs.items()]
+
+
+def arguments_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments by the parameters that take them; several for one are a tuple."""
+    if names_in_file(model) is not None:
+        return dict(by_parameters(model, args, kwargs))
+    function = model.forward if isinstance(model, Module) else model
+    return inspect.signature(function).bind(*args, **kwargs).arguments
 
 
 def chosen_names(what: str, chosen: Sequence[str] | None, usual: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rushlight import dtypes
-from rushlight.dims import Dim, Operation, at_least
+from rushlight import dims, dtypes
+from rushlight.dims import Operation, at_least
+from rushlight.export.dynamic_shapes import Changes, Dim, changes_in, checked
 from rushlight.tensor import Tensor
 
 if TYPE_CHECKING:
     from rushlight.onnx.writer import Writer
 
-Axes = list[dict[int, str]]
-"""For each input, the names of those of its sizes that change, by dimension."""
-
-MOST = 8  # names of sizes in one model
 WHOLE = {"//": "Div", "%": "Mod", "min": "Min", "max": "Max"}
 OPERATORS: dict[Any, str] = {
     operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.truediv: "Div",
@@ -28,8 +24,10 @@ OPERATORS: dict[Any, str] = {
 }  # fmt: skip
 
 
-def axes_by_name(given: Mapping[str, Any], named: Sequence[tuple[str, Tensor]], known: Any) -> Axes:
-    """What ``dynamic_axes`` asks for; ``known`` are all names that may be in it."""
+def changes_by_name(
+    given: Mapping[str, Any], named: Sequence[tuple[str, Tensor]], known: Sequence[str]
+) -> list[Changes]:
+    """What ``dynamic_axes`` says of each input; ``known`` are all names that may be in it."""
     for name in given:
         if name not in known:
             raise ValueError(
@@ -39,86 +37,17 @@ def axes_by_name(given: Mapping[str, Any], named: Sequence[tuple[str, Tensor]], 
     found = []
     for name, t in named:
         axes = given.get(name, ())
-        labels = axes if isinstance(axes, Mapping) else dict.fromkeys(axes, AUTO)
-        found.append(checked(labels, name, t))
+        labels = axes if isinstance(axes, Mapping) else dict.fromkeys(axes, Dim.DYNAMIC)
+        found.append(checked(labels, t, name))
     return found
 
 
-def axes_by_argument(
-    given: Any, arguments: Sequence[tuple[str, Any]], names: Sequence[str]
-) -> Axes:
-    """What ``dynamic_shapes`` asks for, which has the structure of the arguments."""
-    if isinstance(given, Mapping):
-        unknown = set(given) - {name for name, _ in arguments}
-        if unknown:
-            raise ValueError(
-                f"onnx.export(): dynamic_shapes names {sorted(unknown)}, but the arguments are "
-                f"called {', '.join([name for name, _ in arguments])}"
-            )
-        given = [given.get(name) for name, _ in arguments]
-    if len(given) != len(arguments):
-        raise ValueError(
-            f"onnx.export(): dynamic_shapes has {len(given)} entries for {len(arguments)} arguments"
-        )
-    pairs = [p for spec, (_, x) in zip(given, arguments, strict=True) for p in paired(spec, x)]
-    return [checked(spec, name, t) for name, (spec, t) in zip(names, pairs, strict=True)]
-
-
-def paired(spec: Any, value: Any) -> Iterator[tuple[Mapping[int, Any], Tensor]]:
-    """The tensors in an argument, each with what is said of its sizes."""
-    if isinstance(value, Tensor):
-        yield dict(enumerate(spec)) if isinstance(spec, (tuple, list)) else spec or {}, value
-    elif isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from paired(None if spec is None else spec.get(key), part)
-    elif isinstance(value, (tuple, list)):
-        for number, part in enumerate(value):
-            yield from paired(None if spec is None else spec[number], part)
-
-
-class Auto(enum.Enum):
-    """A size that changes, and has no name of its own."""
-
-    AUTO = "AUTO"
-
-
-AUTO = Auto.AUTO
-
-
-def checked(labels: Mapping[int, Any], name: str, t: Tensor) -> dict[int, str]:
-    """The names of sizes of one tensor, by dimensions from 0 on."""
-    found = {}
-    for axis, label in labels.items():
-        if not isinstance(axis, int) or not -t.ndim <= axis < t.ndim:
-            raise ValueError(
-                f"onnx.export(): {name!r} has {t.ndim} dimensions, and no dimension {axis}"
-            )
-        own = label_of(label, f"{name}_dim_{axis % t.ndim}")
-        if own is not None:
-            found[axis % t.ndim] = own
-    return found
-
-
-def label_of(label: Any, usual: str) -> str | None:
-    """The name of a size; None if it does not change. Dims of PyTorch's have names, too."""
-    if label is None or isinstance(label, int):
-        return None
-    if isinstance(label, str):
-        return label
-    name = str(getattr(label, "__name__", getattr(label, "name", label)))
-    return {"AUTO": usual, "DYNAMIC": usual, "STATIC": None}.get(name, name)
-
-
-def first_sizes(axes: Axes, tensors: Sequence[Tensor]) -> tuple[list[tuple[int, ...]], list[str]]:
-    """Shapes with a number below 0 for each size that changes: −1 for the first name, and so on."""
-    labels = list(dict.fromkeys([label for each in axes for label in each.values()]))
-    if len(labels) > MOST:
-        raise ValueError(f"onnx.export(): {len(labels)} sizes change, at most {MOST} can")
-    shapes = []
-    for t, own in zip(tensors, axes, strict=True):
-        sizes = enumerate(t.shape)
-        shapes.append(tuple([-1 - labels.index(own[d]) if d in own else n for d, n in sizes]))
-    return shapes, labels
+def changes_by_argument(
+    given: Any, arguments: Mapping[str, Any], named: Sequence[tuple[str, Tensor]]
+) -> list[Changes]:
+    """What ``dynamic_shapes`` says of each input."""
+    found = {id(t): own for t, own in changes_in(given, arguments)}
+    return [found[id(t)] for _, t in named]
 
 
 class Measures:
@@ -185,7 +114,7 @@ class Measures:
         if isinstance(formula, (int, float)):
             return self.w.constant(float(formula), dtypes.float64)
         with self.ahead():
-            if isinstance(formula, Dim):
+            if isinstance(formula, dims.Dim):
                 return self.w.cast(self.size(formula), dtypes.float64)
             operation, *operands = formula
             inner = [self.number(getattr(x, "formula", x)) for x in operands]
@@ -200,4 +129,4 @@ def depends_on_sizes(formula: Any) -> bool:
     """Whether a number of a trace is computed from sizes that change."""
     if isinstance(formula, tuple):
         return any([depends_on_sizes(getattr(x, "formula", x)) for x in formula[1:]])
-    return isinstance(formula, Dim)
+    return isinstance(formula, dims.Dim)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight.autograd.modes import local, no_grad
-from rushlight.dims import Settled
+from rushlight.export.changing import Changing, SizeError
+from rushlight.export.dynamic_shapes import Changes
 from rushlight.graph.arguments import fields_of, flatten, is_record
-from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import Graph, Node
 from rushlight.graph.scalars import Scalar
 from rushlight.nn.module import Module
 from rushlight.onnx.options import OnnxExporterError, state
-from rushlight.onnx.sizes import Axes, depends_on_sizes, first_sizes
+from rushlight.onnx.sizes import depends_on_sizes
 from rushlight.ops.base import Op
 from rushlight.runtime.shapes import Shapes
 from rushlight.runtime.specialization import specialize, tracing
@@ -56,31 +56,25 @@ def trace(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     whole: Collection[Op],
-    axes: Axes,
+    inputs: Sequence[str],
+    changes: Sequence[Changes],
 ) -> Traced:
     """The graph of ``model(*args, **kwargs)`` without gradients; ops of ``whole`` are kept as such.
 
-    Sizes that ``axes`` names are symbols in it. Nothing is changed: neither the model nor its
-    buffers.
+    Those sizes of the ``inputs`` that change are symbols in it. Nothing is changed: neither the
+    model nor its buffers.
     """
     call, arguments = Call(model, whole), flatten(args, kwargs, set())
-    first, labels = first_sizes(axes, arguments.tensors)
-    shapes = Shapes([first, [tuple(t.shape) for t in arguments.tensors]]) if labels else None
-    symbols = {} if shapes is None else {s: labels[-1 - past[0]] for s, past in shapes.past.items()}
+
+    def attempt(shapes: Shapes | None) -> Any:
+        return specialize(call, arguments, set(), only_graph=True, shapes=shapes)
+
     state.exporting = True
     try:
         with no_grad(), tracing:
-            made = specialize(call, arguments, set(), only_graph=True, shapes=shapes)
-    except Settled as error:
-        fixed = " and ".join(sorted([symbols[symbol.name] for symbol in error.symbols]))
-        raise OnnxExporterError(
-            f"the size {fixed} cannot change: a number is needed at {error.line}. Leave it out of "
-            "dynamic_axes and dynamic_shapes"
-        ) from None
-    except Irregular as error:
-        raise OnnxExporterError(
-            f"how sizes depend on those that change cannot be found out: {error}"
-        ) from None
+            made, keys = Changing(arguments.tensors, changes).traced(attempt)
+    except SizeError as error:
+        raise OnnxExporterError(str(error)) from None
     finally:
         state.exporting = False
     captures = made.trace.captures
@@ -94,7 +88,13 @@ def trace(
     names = {c.node: known.get(id(c.tensor)) or made.graph.names[c.node] for c in captures}
     hosts = made.trace.numbers.symbols.values()
     numbers = {s.node: h.formula for h, s in hosts if depends_on_sizes(h.formula)}
+    symbols = {symbol: label_of(key, inputs) for symbol, key in keys.items()}
     return Traced(made.graph, arrays, names, call.outputs, numbers, symbols)
+
+
+def label_of(key: Any, inputs: Sequence[str]) -> str:
+    """The name of a size; one that has none is called by its place."""
+    return key if isinstance(key, str) else f"{inputs[key[0]]}_dim_{key[1]}"
 
 
 def tensor_names(model: Any) -> dict[int, str]:

@@ -11,12 +11,13 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import no_grad
 from rushlight.config import config
+from rushlight.dims import symbols_of
+from rushlight.graph.ir import Graph
 from rushlight.graph.results import leaves
 from rushlight.interop import from_numpy
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.options import OnnxExporterError
 from rushlight.onnx.saving import ONNXProgram
-from rushlight.onnx.sizes import Axes
 from rushlight.onnx.tracing import named_leaves, named_tensors
 from rushlight.tensor import Tensor
 
@@ -29,18 +30,20 @@ def verify(
     model: Any,
     args: Any,
     kwargs: dict[str, Any],
-    axes: Axes,
+    graph: Graph,
     outputs: Sequence[str],
 ) -> None:
     """An error unless the program and the model have the same results, on other sizes too.
 
-    ``outputs`` says which tensors and numbers in what the model returns are results.
+    The inputs of ``graph`` tell which sizes may change, ``outputs`` which tensors and numbers in
+    what the model returns are results.
     """
     with no_grad(), interpreted():
         check(program, args, kwargs, chosen(model(*args, **kwargs), outputs))
         tensors, rebuild = leaves((args, kwargs), ())
-        for change in (1, -1) if any(axes) else ():
-            others = [resized(t, own, change) for t, own in zip(tensors, axes, strict=True)]
+        shapes = [node.type.shape for node in graph.inputs]
+        for change in (1, -1) if symbols_of(shapes) else ():
+            others = [resized(t, own, change) for t, own in zip(tensors, shapes, strict=True)]
             args, kwargs = rebuild(others)
             try:
                 expected = chosen(model(*args, **kwargs), outputs)
@@ -59,9 +62,10 @@ def interpreted() -> Iterator[None]:
         config.fuse_eager = before
 
 
-def resized(t: Tensor, axes: dict[int, str], change: int) -> Tensor:
-    """A tensor with some more or fewer elements in some dimensions, made of those that it has."""
-    shape = [max(n + change, 1) if d in axes else n for d, n in enumerate(t.shape)]
+def resized(t: Tensor, sizes: Sequence[Any], change: int) -> Tensor:
+    """A tensor with some more or fewer elements where sizes are symbols, made of those it has."""
+    pairs = zip(t.shape, sizes, strict=True)
+    shape = [n if isinstance(size, int) else max(n + change, 1) for n, size in pairs]
     return from_numpy(np.resize(t._array, shape)) if t._array.size else t
 
 

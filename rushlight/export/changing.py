@@ -1,0 +1,102 @@
+"""Tracing with the sizes that change as symbols, and deciding about those that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight.dims import LETTERS, Settled
+from rushlight.export.dynamic_shapes import Change, Hint
+from rushlight.graph.inference import Irregular
+from rushlight.runtime.shapes import Shapes
+from rushlight.symbol import TraceError
+from rushlight.tensor import Tensor
+
+
+class SizeError(TraceError):
+    """A size that should change cannot."""
+
+
+class Changing:
+    """The sizes that change.
+
+    Attributes:
+        changes: what changes and an example, by names; by places, where it has none.
+        same: sizes without names that turned out to be equal to others.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], changes: Sequence[Mapping[int, Change]]) -> None:
+        self.changes: dict[Any, tuple[Change, int]] = {}
+        self.same: dict[Any, Any] = {}
+        self.now = [tuple(t.shape) for t in tensors]
+        self.keys: list[dict[int, Any]] = []
+        for number, own in enumerate(changes):
+            self.keys.append({})
+            for axis, change in own.items():
+                key = (number, axis) if isinstance(change, Hint) else change.__name__
+                size = self.now[number][axis]
+                _, other = self.changes.setdefault(key, (change, size))
+                if other != size:
+                    raise ValueError(
+                        f"{key!r} is {other} and {size} in the example arguments: sizes that may "
+                        "differ need two Dims"
+                    )
+                self.keys[number][axis] = self.same[key] = key
+        if len(self.changes) > len(LETTERS):
+            raise ValueError(f"{len(self.changes)} sizes change, at most {len(LETTERS)} can")
+
+    def shapes(self, settled: set[tuple[int, ...]]) -> Shapes:
+        """The shapes with symbols; a size that changes was another number below 0 before."""
+        places, first = list(self.changes), []
+        for sides, keys in zip(self.now, self.keys, strict=True):
+            own = enumerate(sides)
+            first.append(
+                tuple([-1 - places.index(self.same[keys[d]]) if d in keys else n for d, n in own])
+            )
+        return Shapes([first, self.now], settled)
+
+    def key(self, past: tuple[int, ...]) -> Any:
+        return list(self.changes)[-1 - past[0]]
+
+    def traced(self, make: Callable[[Shapes | None], Any]) -> tuple[Any, dict[str, Any]]:
+        """What ``make`` gives for the shapes with symbols, and which sizes the symbols stand for.
+
+        It raises ``Settled`` if it needs a size as a number.
+        """
+        settled: set[tuple[int, ...]] = set()
+        while (shapes := self.shapes(settled)).past:
+            try:
+                made = make(shapes)
+            except Settled as error:
+                pasts = [shapes.past[symbol.name] for symbol in error.symbols]
+                if not self.joined([self.key(past) for past in pasts]):
+                    settled |= {self.released(past, error.line) for past in pasts}
+            except Irregular as error:
+                raise SizeError(
+                    f"how sizes depend on those that change cannot be found out: {error}"
+                ) from None
+            else:
+                return made, {symbol: self.key(past) for symbol, past in shapes.past.items()}
+        return make(None), {}
+
+    def joined(self, keys: Sequence[Any]) -> bool:
+        """Whether sizes that a function compares can be one: all but one of them have no names."""
+        first, *others = sorted(keys, key=lambda key: isinstance(key, tuple))
+        if not others or len({self.changes[key][1] for key in keys}) > 1:
+            return False
+        if not all([isinstance(key, tuple) for key in others]):
+            return False
+        self.same = {key: first if own in others else own for key, own in self.same.items()}
+        return True
+
+    def released(self, past: tuple[int, ...], line: str) -> tuple[int, ...]:
+        """A size that is a number after all; an error if it must not be one."""
+        key = self.key(past)
+        change, size = self.changes[key]
+        if isinstance(change, Hint) and change.kind == "AUTO":
+            return past
+        name = f"of dimension {key[1]}, {size}," if isinstance(key, tuple) else key
+        raise SizeError(
+            f"the size {name} cannot change: a number is needed at {line}. Leave it out, or say "
+            "Dim.AUTO; sizes that must be equal need one name"
+        ) from None

@@ -19,10 +19,12 @@ from rushlight.errors import warn
 from rushlight.graph.arguments import Arguments, flatten, shorthand
 from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
+from rushlight.runtime.options import check as check_options
 from rushlight.runtime.shapes import AnySize, AtSizes, loosened
 from rushlight.runtime.specialization import Specialization, Traced, specialize, tracing
 from rushlight.symbol import TraceError
 
+PUBLIC = ("dynamic", "explain", "fullgraph", "function", "graph", "name", "reset")
 SHORT = 4096  # short keys of a function
 MANY = 8  # sizes that are compiled one by one before a warning
 
@@ -52,7 +54,7 @@ def compile(
             in dynamic mode, with one warning that says why.
         disable: returns ``model`` as it is.
         dynamic: True makes the first program one for all sizes, False one for each.
-        backend, mode, options: accepted as PyTorch has them; there is one backend.
+        backend, mode, options: as PyTorch has them; there is one backend, which needs no advice.
 
     >>> @rl.compile
     ... def f(x, y):
@@ -60,6 +62,8 @@ def compile(
     >>> f(rl.zeros(2), rl.zeros(2))
     tensor([1., 1.])
     """
+    if backend in ("rushlight", "inductor"):  # others may have modes of their own
+        check_options(mode, options)
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
@@ -264,6 +268,11 @@ class Compiled:
             arguments = flatten(args, kwargs, self.lifted)
             return explain(self.name, self.function, arguments, self.lifted)
 
+    def __dir__(self) -> list[str]:
+        """What is of use to callers; the rest is how programs are kept and found."""
+        own = [name for name in dir(type(self)) if name.startswith("__")]
+        return sorted({*own, *getattr(self.function, "__dict__", ()), *PUBLIC})
+
     def __repr__(self) -> str:
         return f"<compiled {self.name}>"
 
@@ -329,11 +338,6 @@ class CompiledModule(Module):
     def train(self, mode: bool = True) -> CompiledModule:
         self._orig_mod.train(mode)
         return self
-
-
-def required(function: Callable[..., Any]) -> Compiled:
-    """``function`` compiled, for each size; what cannot be part of a graph is an error."""
-    return Compiled(function, fullgraph=True, dynamic=False)
 
 
 def graph(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

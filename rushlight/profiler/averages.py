@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from rushlight.profiler.page import notebook
 from rushlight.profiler.report import Row
 from rushlight.profiler.table import ordered, text
 
@@ -48,6 +49,9 @@ class EventList(list[Row]):
 
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        return notebook({self.group_by: self}, self.wall)
 
     @property
     def self_cpu_time_total(self) -> float:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from rushlight.profiler.events import Thread
 from rushlight.profiler.report import Entry, Row, rows_of
 from rushlight.profiler.table import COLUMNS, Column, call_it, ordered, rate
-from rushlight.runtime.page import cell, document
+from rushlight.runtime.page import NOTEBOOK, cell, document
 from rushlight.runtime.table import quantity, seconds
 
 MOST = 8000  # bars of the time line: the longest events
 BAR, GAP, HEAD = 20, 2, 22  # pixels
 TICKS = 10
+SHOWN = 20  # rows of a table in a notebook
 TABLES = {"op": "By op", "line": "By line", "module": "By module", "kernel": "By kernel"}
 
 
@@ -124,14 +125,24 @@ def depth(entry: Entry) -> int:
     return len(list(entry.ancestors()))
 
 
-def table(rows: Sequence[Row], group: str, wall: float) -> str:
+def notebook(tables: Mapping[str, Sequence[Row]], wall: float, summary: str = "") -> str:
+    """Tables alone, each with its first rows: what a notebook shows of a profile."""
+    lines = [f"<pre>{escape(summary)}</pre>"] if summary else []
+    for group, rows in tables.items():
+        lines.append(table(rows[:SHOWN], group, wall, "rushlight-steps"))
+        if len(rows) > SHOWN:
+            lines.append(f"<p>and {len(rows) - SHOWN} more</p>")
+    return "\n".join([NOTEBOOK, *lines])
+
+
+def table(rows: Sequence[Row], group: str, wall: float, kind: str = "sorted") -> str:
     columns = COLUMNS[group]
     heads = [f'<th class="name">{group}</th>', '<th class="meter"></th>']
     heads += [f'<th class="{style(column)}">{column.head}</th>' for column in columns]
     longest = max([row.own for row in rows], default=0.0) or 1.0
     lines = [f"<tr>{''.join(cells(row, columns, wall, longest))}</tr>" for row in rows]
     head = f"<thead><tr>{''.join(heads)}</tr></thead>"
-    return f'<table class="sorted">{head}<tbody>{"".join(lines)}</tbody></table>'
+    return f'<table class="{kind}">{head}<tbody>{"".join(lines)}</tbody></table>'
 
 
 def cells(row: Row, columns: Sequence[Column], wall: float, longest: float) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from rushlight.profiler import chrome, hooks
 from rushlight.profiler.averages import EventList
 from rushlight.profiler.events import Event, Recorder
-from rushlight.profiler.page import page
+from rushlight.profiler.page import notebook, page
 from rushlight.profiler.report import Entry, Row, entries_of, rows_of
 from rushlight.profiler.schedule import ProfilerAction, ProfilerActivity, always
 from rushlight.profiler.table import ordered, text
@@ -212,6 +212,10 @@ class profile:  # noqa: N801 - PyTorch's spelling
 
     def __repr__(self) -> str:
         return f"<profile of {len(self.recorded)} events in {seconds(self.wall)}>"
+
+    def _repr_html_(self) -> str:
+        tables = {group: ordered(self.averages(group), "self") for group in ("op", "line")}
+        return notebook(tables, self.wall, self.summary)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a page for a browser: the time line, and tables by op, line and kernel."""

@@ -441,10 +441,19 @@ class TestExports:
             p.table(group_by="luck")
         assert "at best" in str(p)
 
+    def test_notebooks(self, p):
+        for shown in (p._repr_html_(), p.averages("op")._repr_html_()):
+            assert "backward of mm" in shown
+            assert "&lt;b&gt;named&lt;/b&gt;" in shown
+            assert "<b>named</b>" not in shown
+            assert shown.count("<table") == shown.count("</table>") > 0
+        assert "at best" in p._repr_html_()
+
     def test_of_nothing(self, tmp_path):
         with rl.profile() as p:
             pass
         assert "0 events" in str(p)
+        assert "0 events" in p._repr_html_()
         p.save(tmp_path / "page.html")
         p.export_chrome_trace(tmp_path / "trace.json")
 

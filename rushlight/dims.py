@@ -329,26 +329,55 @@ def at_least(a: Size, b: Size) -> bool:
     >>> at_least(T + 2, 1), at_least(T, 2), at_least(T, 2 * (T // 2))
     (True, False, True)
     """
-    terms = terms_of(a - b)
-    if all([factor >= 0 for factor in terms.values()]):
-        return True
-    lower = below(terms)
-    return lower is not None and all([factor >= 0 for factor in terms_of(lower).values()])
+    difference = a - b
+    tried = [difference, rounded(difference, down=False), rounded(difference)]
+    return any([all([factor >= 0 for factor in terms_of(size).values()]) for size in tried])
 
 
-def below(terms: Mapping[Monomial, int]) -> Size | None:
-    """A size that is not greater: n · (x // n) ≤ x; None if there is no such quotient."""
+def rounded(size: Size, down: bool = True) -> Size:
+    """A size that is not greater, without quotients that are taken away, or (down) with any.
+
+    x − n + 1 ≤ n · (x // n) ≤ x
+    """
     total: Size = 0
-    found = False
-    for atoms, factor in terms.items():
+    for atoms, factor in terms_of(size).items():
+        part = made({atoms: factor})
         atom = atoms[0] if len(atoms) == 1 else None
-        if isinstance(atom, Operation) and atom.sign == "//" and factor < 0:
+        if isinstance(atom, Operation) and atom.sign == "//" and (down or factor < 0):
             n = atom.right
             if isinstance(n, int) and n > 0 and factor % n == 0:
-                total, found = total + atom.left * (factor // n), True
-                continue
-        total = total + made({atoms: factor})
-    return total if found else None
+                part = (atom.left - (n - 1 if factor > 0 else 0)) * (factor // n)
+        total = total + part
+    return total
+
+
+def positive(size: Size, others: Iterable[Size]) -> bool:
+    """Whether a size is at least 1 wherever others are, as far as single atoms say it.
+
+    >>> T = Dim.symbol("T", 5)
+    >>> positive(2 * T - 2, [T - 1]), positive(T - 4, [T // 2 - 2]), positive(2 * T - 2, [T])
+    (True, True, False)
+    """
+    least = floors(others)
+    raised: Size = 0
+    for atoms, factor in terms_of(size).items():
+        raised += prod([Dim({(a,): 1}) + least.get(a, 0) for a in atoms], start=factor)
+    return at_least(raised, 1)
+
+
+def floors(sizes: Iterable[Size]) -> dict[Atom, int]:
+    """The least that atoms are where all of some sizes are at least 1."""
+    found: dict[Atom, int] = {}
+    told = [size for size in sizes if isinstance(size, Dim)]
+    for size in told:
+        (atoms, factor), constant = leading(size.terms), size.terms.get((), 0)
+        if len(atoms) != 1 or factor < 0 or size != made({atoms: factor, (): constant}):
+            continue
+        (atom,), least = atoms, max(0, -((constant - 1) // factor))
+        found[atom] = max(least, found.get(atom, 0))
+        if isinstance(atom, Operation) and atom.sign == "//" and isinstance(atom.right, int):
+            told.append(atom.left - least * atom.right + 1)
+    return found
 
 
 def symbols_of(value: Any) -> frozenset[Symbol]:

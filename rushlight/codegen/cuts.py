@@ -10,13 +10,11 @@ import math
 from collections.abc import Iterator
 
 from rushlight.codegen.schedule import Nest
-from rushlight.codegen.values import INDEX, Loop, Value
+from rushlight.codegen.values import INDEX, MIRRORED, Loop, Value
 from rushlight.dims import Size, at_least, is_known
 
 PIECES = 5  # at most, for each is code of its own
 WORTH = 16384  # elements below which a condition costs less than another step
-
-MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def pieces(nest: Nest) -> list[Nest]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.dims import Dim, Size, at_least, example, greatest, least
+from rushlight.dims import Dim, Size, at_least, example, greatest, least, positive
 
 INDEX = "index"  # counts and positions: 64-bit integers that never overflow
 BOOL = "b1"
@@ -160,6 +160,8 @@ class Value:
 
 
 RELATIONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""The relations of which a border is all there is to know, with their operands exchanged."""
 
 
 class Builder:
@@ -252,6 +254,7 @@ class Builder:
                 known = self.compare(op, x, y)
                 if known is not None:
                     return self.constant(known, BOOL)
+                op, x, y = self.multiplied_out(op, x, y)
             if op in ("min", "max"):
                 known = self.compare("le" if op == "min" else "ge", x, y)
                 if known is not None:
@@ -389,6 +392,19 @@ class Builder:
                     if not total[a]:
                         del total[a]
 
+    def multiplied_out(self, op: str, x: Value, y: Value) -> tuple[str, Value, Value]:
+        """⌊x / n⌋ < y is x < n·y, whose loops can be cut there; the other relations likewise."""
+        quotient, least = (x, y) if x.op == "floor" else (y, x)
+        if quotient.op != "floor" or least.op != "constant" or not isinstance(quotient.data, int):
+            return op, x, y
+        if quotient is y:
+            op = MIRRORED.get(op, op)
+        if op not in MIRRORED:
+            return op, quotient, least
+        if op in ("le", "gt"):
+            op, least = "lt" if op == "le" else "ge", least + 1
+        return op, quotient.args[0], least * quotient.data
+
     def quotient(self, x: Value, divisor: int) -> Value:
         """⌊x / divisor⌋ of an index by a positive int."""
         whole, rest = self.divide(x, divisor)
@@ -458,11 +474,18 @@ class Builder:
                     if inner is None:
                         return None
                     ends = (inner[0] * factor, inner[1] * factor)
-                    if not at_least(factor, 0):
+                    if not self.goes_up(factor, x.args):
+                        if not self.goes_up(-factor, x.args):
+                            return None
                         ends = ends[::-1]
                     low, high = low + ends[0], high + ends[1]
                 return low, high
         return None
+
+    def goes_up(self, factor: Size, atoms: Sequence[Value]) -> bool:
+        """Whether a factor is not below 0 where the loops run whose variables are among atoms."""
+        sizes = [atom.data.size for atom in atoms if atom.op == "var"]
+        return at_least(factor, 0) or positive(factor, sizes)
 
     def compare(self, op: str, x: Value, y: Value) -> bool | None:
         """A relation of two indices whose bounds decide it."""

@@ -296,7 +296,7 @@ def convolution_transposed(y: Tensor, w: Tensor, geometry: Geometry, size: Sizes
         [s > 1 and d > 1 for s, d in zip(stride, dilation, strict=True)]
     ):
         return NotImplemented
-    count = tuple([-(-n // s) for n, s in zip(size, stride, strict=True)])
+    count = tuple([(n + s - 1) // s for n, s in zip(size, stride, strict=True)])
     phases = [phase(y, w, geometry, count, offset) for offset in product(*map(range, stride))]
     if len(phases) == 1:
         return channels_second(phases[0])

@@ -211,7 +211,7 @@ def __dir__() -> list[str]:
 globals().update({cls.__name__: cls for cls in CPU_TYPES.values()})
 globals().update({name: op for name, op in vars(_ops).items() if callable(op)})
 _keep_freed_memory()
-_Compiler.load = lambda: vars(importlib.import_module(f"{__name__}.compile"))["required"]
+_Compiler.load = lambda: vars(importlib.import_module(f"{__name__}.compile"))["Compiled"]
 _Graphs.load = lambda: importlib.import_module(f"{__name__}.graph.loops")
 _Loops.load = lambda: importlib.import_module(f"{__name__}.runtime.recurrent")
 _Engine.load = lambda: importlib.import_module(f"{__name__}.runtime.products").product

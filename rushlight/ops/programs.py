@@ -1,13 +1,15 @@
 """Ops that in dynamic mode, too, run as one compiled program, once their operands are large.
 
 A softmax or a norm is a chain of passes over memory if NumPy runs it; compiled, it is one. That
-pays for large operands, and only if their shape comes again: a program is made for each shape.
+pays for large operands, and only if their shape comes again. The first shapes get a program each,
+further ones share a program for all sizes. That one needs tables for each, so it takes many, but
+not any number: where each call has a shape of its own, NumPy is the quickest.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.modes import local
@@ -18,18 +20,20 @@ from rushlight.tensor import Tensor
 LARGE = 1 << 14  # elements from which on a program is quicker than NumPy
 SEEN = 2  # calls of one shape after which there will be more
 MOST = 1 << 12  # shapes that are remembered
+EXACT = 32  # shapes of an op that have programs of their own
+SHARED = 96  # further shapes, which share programs for all sizes
 
 
 class Compiler:
     """Where this layer finds the compiler, which is made of later ones; set by the package."""
 
-    load: Callable[[], Callable[[Callable[..., Any]], Callable[..., Any]]] | None = None
+    load: Callable[[], Callable[..., Callable[..., Any]]] | None = None
 
 
-def program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, compiled; an error if it cannot be."""
+def program(function: Callable[..., Any], dynamic: bool | None) -> Callable[..., Any]:
+    """``function``, compiled for each size (False) or for all (None); an error if it cannot be."""
     assert Compiler.load is not None
-    return Compiler.load()(function)
+    return Compiler.load()(function, fullgraph=True, dynamic=dynamic)
 
 
 def compilable() -> bool:
@@ -53,29 +57,53 @@ class Recurring:
             seen.clear()
         return count > SEEN
 
-    def refuse(self, key: Any) -> None:
-        """Calls of this kind cannot be programs."""
-        self.seen[key] = -(1 << 62)
+
+class Programs:
+    """The programs of an op, found by the shapes of its operands."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call, self.often = call, Recurring()
+        self.known: dict[Any, Callable[..., Any]] = {}
+        self.shared: dict[Any, Callable[..., Any]] = {}
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results of the op: those of a program, or of NumPy."""
+        tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, Tensor)]
+        key = tensors[0]._array.dtype, *[t._array.shape for t in tensors]
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) >= EXACT + SHARED or not self.often(key):
+                return self.call(*args, **kwargs)
+            found = self.known[key] = self.made(tensors)
+        try:
+            return found(*args, **kwargs)
+        except TraceError:
+            self.known[key] = self.call
+            return self.call(*args, **kwargs)
+
+    def made(self, tensors: Sequence[Tensor]) -> Callable[..., Any]:
+        """The programs that one more shape is given to."""
+        exact = len(self.known) < EXACT
+        kind = None if exact else tuple([steady(t) for t in tensors[1:]])
+        if kind not in self.shared:
+            self.shared[kind] = program(self.call, False if exact else None)
+        return self.shared[kind]
+
+
+def steady(t: Tensor) -> Any:
+    """What programs for all sizes rely on: those of parameters, which do not change."""
+    return tuple(t._array.shape) if t.requires_grad and t.is_leaf else t._array.ndim
 
 
 def fused(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call``, whose first argument decides by its size whether the program is used."""
-    often = Recurring()
-    compiled: list[Callable[..., Any]] = []
+    """``call``, whose first argument decides by its size whether a program is used."""
+    programs = Programs(call)
 
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get("input")
         if not isinstance(x, Tensor) or not compilable() or x._array.size < LARGE:
             return call(*args, **kwargs)
-        key = (x._array.shape, x._array.dtype)
-        if often(key):
-            if not compiled:
-                compiled.append(program(call))
-            try:
-                return compiled[0](*args, **kwargs)
-            except TraceError:
-                often.refuse(key)
-        return call(*args, **kwargs)
+        return programs.run(args, kwargs)
 
     return function

@@ -1,0 +1,80 @@
+"""Large ops in dynamic mode: programs for shapes that come again, few of them for many shapes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.ops import programs
+from rushlight.ops.programs import Programs, steady
+
+F = rl.nn.functional
+LENGTHS = range(20, 30)
+
+
+@pytest.fixture(autouse=True)
+def few_shapes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SEEN": 0, "EXACT": 2, "SHARED": 6}.items():
+        monkeypatch.setattr(programs, name, value)
+
+
+def softmax(x: Any) -> Any:
+    return (x * 2).softmax(-1)
+
+
+def normalised(x: Any, weight: Any) -> Any:
+    return F.layer_norm(x, (8,), weight)
+
+
+def test_few_programs_serve_many_shapes() -> None:
+    own = Programs(softmax)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            for n in LENGTHS:
+                x = rl.randn(3, n)
+                np.testing.assert_allclose(own.run((x,), {}), softmax(x), rtol=1e-5)
+    exact, shared = own.shared.values()
+    assert len(exact.known) == 2  # type: ignore[attr-defined]
+    assert len(shared.known) == 1  # type: ignore[attr-defined]
+    assert [len(made) for made in shared.any_size.known.values()] == [1]  # type: ignore[attr-defined]
+    assert len(own.known) == 8
+
+
+def test_gradients_of_shared_programs() -> None:
+    own, weight = Programs(normalised), rl.randn(8, requires_grad=True)
+    for n in LENGTHS:
+        x = rl.randn(n, 8, requires_grad=True)
+        found, wanted = [
+            rl.autograd.grad(y.square().sum(), (x, weight))
+            for y in (own.run((x,), {"weight": weight}), normalised(x, weight))
+        ]
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_parameters_of_other_sizes_have_other_programs() -> None:
+    parameter, x = rl.ones(3, requires_grad=True), rl.ones(2, 3)
+    assert steady(parameter) == (3,)
+    assert steady(x) == steady(parameter * rl.ones(2, 3)) == 2
+
+
+def test_what_cannot_be_a_program_is_left_to_numpy() -> None:
+    own = Programs(lambda x: rl.tensor(x.tolist()))
+    x = rl.randn(3)
+    for _ in range(2):
+        assert own.run((x,), {}).equal(x)
+    assert [*own.known.values()] == [own.call]
+
+
+def test_shapes_are_compiled_when_they_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "SEEN", 2)
+    own, counts = Programs(softmax), []
+    for _ in range(4):
+        own.run((rl.randn(3, 4),), {})
+        counts.append(len(own.known))
+    assert counts == [0, 0, 1, 1]

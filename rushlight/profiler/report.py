@@ -135,7 +135,7 @@ class Row:
         self.busy += part * busy
         self.flops += part * (cost.flops or 0)
         self.moved += part * cost.moved
-        self.best += part * cost.seconds
+        self.best += part * min(cost.seconds, busy or cost.seconds)  # what it took is possible
         self.allocated += part * allocated
 
     @property

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight.codegen import contraction, dots, scaled
 from rushlight.codegen.kernel import Kernel, Stage
 from rushlight.codegen.math import EXPANSIONS, expand
 from rushlight.codegen.traverse import Free, walk
@@ -51,6 +52,9 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "lstm_layer": lambda y, x, h, c, *weights: recurrent(x, weights),
 }
 """The operations of contractions, from the types of result and operands."""
+
+HEADS = {"contract": contraction.FIELDS, "dots": dots.FIELDS, "scaled": scaled.FIELDS}
+"""How the tables of functions for products begin."""
 
 WIDE = {"float16": "float32", "bfloat16": "float32"}  # what half types are computed in
 PATIENCE = 0.05  # seconds that each measurement of the machine takes
@@ -94,6 +98,24 @@ def call_cost(node: Node) -> Cost:
         sizes = dict(zip(letters, [n for t in operands if t for n in t.shape], strict=True))
         flops = 2 * math.prod(sizes.values())
     return Cost(nbytes([t for t in operands if t is not None]), nbytes(results), flops)
+
+
+def table_flops(name: str, table: np.ndarray, parts: int) -> int | None:
+    """The operations of a function for products, as its table says; None of another function.
+
+    Those of a convolution by Winograd's way are fewer than its windows have products.
+    """
+    kind = name.partition("_")[0]
+    if kind not in HEADS:
+        return None
+    head = dict(zip(HEADS[kind], table.tolist(), strict=False))
+    cuts = [head[cut] for cut in ("sum_parts", "row_parts", "column_parts") if cut in head]
+    batches = -(-parts // math.prod(cuts))
+    depth = head.get("inner", 0)
+    if kind == "contract":
+        blocks = table[head["blocks"] :][: 5 * head["block_count"]].reshape(-1, 5)
+        depth = int((blocks[:, 1] * blocks[:, 3]).sum())  # taps by elements of each
+    return 2 * batches * head.get("rows", 1) * head["columns"] * depth
 
 
 def recurrent(x: Any, weights: Iterable[Any]) -> int:

@@ -28,7 +28,7 @@ PARTS = ("aot_inductor", "cpp", "cuda", "cutlass", "halide", "rocm", "trace", "t
 """Sections whose options are written with a dot, such as ``triton.cudagraphs``."""
 
 
-def check(mode: Any, options: Mapping[str, Any] | None) -> None:
+def check(mode: Any, options: Any) -> None:
     """An error in PyTorch's words for a mode or an option that there is not.
 
     >>> check("max-autotune", None)

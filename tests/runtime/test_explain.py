@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.runtime import costs
 from rushlight.runtime.costs import Machine, cost_of
 from rushlight.runtime.explain import Explanation
 from rushlight.runtime.table import quantity, seconds, text
@@ -46,6 +47,19 @@ class TestSteps:
         x, w = rl.ones(2, 3, 8, 8), rl.ones(4, 3, 3, 3)
         found = explain(lambda: nn.functional.conv2d(x, w))
         assert sum(step.cost.flops or 0 for step in found.steps) == 2 * (2 * 4 * 6 * 6) * 27
+
+    def test_a_convolution_by_points_counts_what_is_done(self) -> None:
+        x, w = rl.ones(1, 64, 56, 56), rl.ones(64, 64, 3, 3)
+        found = explain(lambda x: nn.functional.conv2d(x, w, padding=1), x)
+        assert [step for step in found.steps if step.what == "points for contract"]
+        direct = 2 * (64 * 56 * 56) * (64 * 9)
+        assert found.totals.flops == direct // 4  # 36 products for each 4 × 4 results, not 144
+
+    def test_what_was_measured_is_possible(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(costs, "machine", lambda: Machine(((1 << 40, 1.0),), 1.0))
+        (step,) = explain(lambda x: x.exp(), rl.ones(100)).steps
+        assert step.cost.seconds > step.measured
+        assert step.estimated == step.measured
 
     def test_functions_count_the_operations_of_their_polynomials(self) -> None:
         (step,) = explain(lambda x: x.exp(), rl.ones(100)).steps

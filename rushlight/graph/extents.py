@@ -6,17 +6,20 @@ import functools
 import itertools
 import math
 import operator
+import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from rushlight.dims import (
+    STEPS,
     Dim,
     Settled,
     Size,
     Symbol,
+    World,
     at,
     at_least,
     is_symbol,
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 VIEW = registry["view"]
 TRIED = 1 << 20  # elements on which an op is tried to see the shapes of its results
 ADDRESSED = 1 << 28  # elements of operands whose shapes alone are looked at
+DRAWN = 128  # sizes that are tried for one that makes sense
+DRAWN_STEPS = range(12)  # so that remainders by 2, 3 and 4 come out in all ways
 
 
 class Sizes(threading.local):
@@ -65,6 +70,25 @@ class Condition(NamedTuple):
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         return self.relation(at(self.left, sizes), at(self.right, sizes)) is self.answer
+
+
+def sizes_apart(symbols: Iterable[Symbol], conditions: Sequence[Condition]) -> Mapping[str, int]:
+    """Other sizes than those of this call, none of them equal, for which a graph makes sense.
+
+    Of some that are drawn, the first for which all conditions hold; or else as many as can be.
+    """
+    all_of_them = {*symbols}.union(*[symbols_of((c.left, c.right)) for c in conditions])
+    named = sorted(all_of_them, key=lambda s: s.name)
+    draw, best, fewest = random.Random(0), World({}), len(conditions) + 1
+    for k in range(DRAWN):
+        steps = [draw.choice(DRAWN_STEPS) if k else STEPS[-1] for _ in named]
+        world = World({s.name: s.sample(step) for s, step in zip(named, steps, strict=True)})
+        failing = sum([not condition.holds(world) for condition in conditions])
+        if failing < fewest:
+            best, fewest = world, failing
+        if not failing:
+            break
+    return best
 
 
 class Extent:

@@ -51,7 +51,7 @@ class Made:
         if self.shapes is None:
             return Executable(graph, holders)
         try:
-            return General(sizes, graph, holders)
+            return General(sizes, self.program.conditions, graph, holders)
         except Exception:  # an op that has no code for all sizes
             return EachSize(sizes, graph)
 

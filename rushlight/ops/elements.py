@@ -52,8 +52,8 @@ def unflat(position: Any, shape: Sequence[int]) -> tuple[Any, ...]:
     """The index of the element at a position in C order."""
     index: list[Any] = []
     for n in reversed(shape[1:]):
-        index.insert(0, position % n)
-        position = position // n
+        position, rest = (position // n, position % n) if n else (0, 0)  # nothing is there
+        index.insert(0, rest)
     return (position, *index) if shape else ()
 
 

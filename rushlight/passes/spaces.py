@@ -106,7 +106,7 @@ def broadcast(place: Place, shape: Sequence[int]) -> Place:
 
 def reshaped(place: Place, result: Sequence[int], shape: Sequence[int]) -> Place:
     """Where a view with shape ``result`` reads its operand: block by block of equal size."""
-    if 0 in shape:
+    if 0 in shape or math.prod(result) != math.prod(shape):  # sizes may have been made up
         return opaque(shape)
     found: list[Axes | None] = []
     i = j = 0

@@ -15,7 +15,7 @@ from rushlight.codegen.llvm import Function, module
 from rushlight.codegen.loops import lower
 from rushlight.dims import Dim, at, known
 from rushlight.graph.control import Control
-from rushlight.graph.extents import Sizes
+from rushlight.graph.extents import Condition, Sizes, sizes_apart
 from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.graph.sizes import Sizer, symbols_in
 from rushlight.passes import pipeline
@@ -47,6 +47,7 @@ class Ground:
 
     Args:
         texts: gets the kernels in LLVM assembly, by name.
+        apart: sizes none of which are equal: what is equal by chance in a call is not.
         planned: makes a plan for the graph at some sizes.
         still: numbers of captured values of which what is made comes first.
     """
@@ -55,12 +56,12 @@ class Ground:
         self,
         graph: Graph,
         texts: dict[str, str],
+        apart: Mapping[str, int],
         planned: Callable[[Graph], Plan] = plan,
         still: Sequence[int] = (),
     ) -> None:
         self.sizer, self.texts, self.still, self.machine = Sizer(graph), texts, still, target()
-        # Other sizes than those of this call, none of them equal: what is equal by chance is not.
-        concrete, new = self.sizer.at({s.name: s.samples[-1] for s in symbols_in(graph)})
+        concrete, new = self.sizer.at(apart)
         self.plan = moved(planned(concrete), {node: own for own, node in new.items()})
         self.kernels: dict[int, list[Ready]] = {}
         self.inside: dict[int, list[Ground]] = {}  # of branches and loops, by steps
@@ -70,7 +71,7 @@ class Ground:
                 self.kernels[number] = [self.compiled(kernel) for kernel in lower(step, late)]
             elif isinstance(step.node.op, Control):
                 self.inside[number] = [
-                    Ground(piece, texts, plan_inside, still_inside(piece))
+                    Ground(piece, texts, apart, plan_inside, still_inside(piece))
                     for piece in pieces(step.node)
                 ]
 
@@ -94,13 +95,25 @@ class Ground:
 
 
 class General:
-    """A compiled graph whose sizes are symbols; ``sizes`` says what they are in a call."""
+    """A compiled graph whose sizes are symbols.
 
-    def __init__(self, sizes: Sizes, graph: Graph, holders: Any = (), arena: Any = None) -> None:
+    Args:
+        sizes: says what they are in a call.
+        conditions: hold for them.
+    """
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        conditions: Sequence[Condition],
+        graph: Graph,
+        holders: Any = (),
+        arena: Any = None,
+    ) -> None:
         self.sizes, self.source = sizes, graph
         self.graph = pipeline.run(graph)
         texts: dict[str, str] = {}
-        self.ground = Ground(self.graph, texts)
+        self.ground = Ground(self.graph, texts, sizes_apart(symbols_in(graph), conditions))
         code = object_code(module(texts.values())) if texts else b""
         self.libraries = dict.fromkeys(texts, load([code])) if code else {}
         self.instances: OrderedDict[tuple[int, ...], Sized] = OrderedDict()

@@ -376,7 +376,7 @@ class Specialization:
             shapes.conditions = list(trace.extents.conditions)
         executable: Any = Executable
         if shapes is not None:
-            executable = functools.partial(General, shapes.sizes)
+            executable = functools.partial(General, shapes.sizes, shapes.conditions)
         self.seconds = seconds  # that the trace took
         self.graph, self.guards, self.cell = graph, guards, cell
         self.objects = traced.arguments.objects  # kept, since their identities are in the key

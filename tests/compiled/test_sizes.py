@@ -271,6 +271,12 @@ class TestDecisions:
         for n in (3, 4, 0, 5, 0):
             assert rl.equal(compiled(rl.ones(n, 2)), rl.full((2,), 2.0 * n))
 
+    def test_what_divides_a_size(self):
+        def make():
+            return lambda x: (x * 2).reshape(-1, 2, x.shape[0] // 4).sum(1)
+
+        check(make, lambda b, t: [rl.randn(b, t)], [(4, 17), (8, 3), (4, 6), (12, 9), (40, 1)])
+
     @pytest.mark.parametrize("name", ["expanded", "transposed", "every other"])
     def test_what_is_a_view_of_one_element_only(self, name):
         function = {

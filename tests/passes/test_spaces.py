@@ -35,6 +35,10 @@ def test_a_reshape_across_factors_is_computed():
     assert reshaped(kept, (5, 6, 4), (5, 4, 6)) == (kept[0], None, None)
 
 
+def test_a_reshape_to_another_number_of_elements_is_computed():
+    assert reshaped(axes_of((6, 2)), (6, 2), (13, 1)) == (None, ())
+
+
 def test_an_axis_cut_in_two_is_still_itself():
     place = axes_of((6,))
     (axis,) = flat(place)

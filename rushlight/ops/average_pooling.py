@@ -21,7 +21,8 @@ from rushlight.ops.pooling import (
     need_dtype,
     per_dimension,
     pool_errors,
-    slid,
+    pooled_type,
+    spread_type,
     windows_of,
 )
 from rushlight.ops.reduce import in_float32, need_bool
@@ -44,7 +45,7 @@ class SpreadAverage(Op):
         return kernels.spread(shares(y, windows, padded, divisor), windows)
 
     def infer(self, arrays, attrs):
-        return slid(arrays[0], attrs["dims"], [w.length for w in attrs["windows"]])
+        return spread_type(arrays[0], attrs)
 
     def at(self, b, i, y, *, windows, padded, divisor, dims):
         def share(index: Any, _: Any) -> Any:
@@ -111,7 +112,7 @@ class AvgPool(Op, abstract=True):
         return shares(kernels.fold(np.add, x, windows, 0), windows, padded, divisor)
 
     def infer(self, arrays, attrs):
-        return slid(arrays[0], attrs["dims"], [w.outputs for w in attrs["windows"]])
+        return pooled_type(arrays[0], attrs)
 
     def decompose(self, x, *, windows, padded, divisor, dims):
         """Zeros that count are laid around planes first: windows then ask nothing."""

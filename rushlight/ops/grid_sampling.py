@@ -11,7 +11,7 @@ from typing import Any
 from rushlight import dtypes
 from rushlight.kernels import sampling as kernels
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
-from rushlight.ops.elements import chosen
+from rushlight.ops.elements import among, chosen
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -28,6 +28,11 @@ def zero(b: Any, x: Any) -> Callable[[], Any]:
     return lambda: b.constant(0, x.kind)
 
 
+def is_there(b: Any, place: Any, count: int) -> Any:
+    """Whether a place is one of ``count``: positions are data, so any number may be met."""
+    return among(b, [place >= 0, place < count])
+
+
 class WeightedPick(Op):
     """y[n,c,o] = Σ w[n,k,o] · x[n,c,index[n,k,o]], the sum over k; see ``kernels/sampling.py``."""
 
@@ -42,7 +47,8 @@ class WeightedPick(Op):
     def at(self, b, i, x, w, index):
         def term(k: Any) -> Any:
             place = b.position(index[i[0], k, i[2]])
-            value = chosen(b, [place < x.shape[2]], x, (i[0], i[1], place), zero(b, x))
+            holds = [is_there(b, place, x.shape[2])]
+            value = chosen(b, holds, x, (i[0], i[1], place), zero(b, x))
             return w[i[0], k, i[2]] * value
 
         return b.sum(w.shape[1:2], term)
@@ -74,7 +80,7 @@ class WeightedPut(Op):
         def part(k: Any) -> Any:
             n, c, o, tap = k
             place = b.position(index[n, tap, o])
-            holds = place < places
+            holds = is_there(b, place, places)
             value = b.where(holds, w[n, tap, o] * g[n, c, o], 0)
             return (n, c, b.where(holds, place, 0)), value
 
@@ -104,9 +110,10 @@ class PickedProducts(Op):
     def at(self, b, i, g, x, index):
         n, k, o = i
         place = b.position(index[n, k, o])
+        holds = [is_there(b, place, x.shape[2])]
 
         def term(c: Any) -> Any:
-            return g[n, c, o] * chosen(b, [place < x.shape[2]], x, (n, c, place), zero(b, x))
+            return g[n, c, o] * chosen(b, holds, x, (n, c, place), zero(b, x))
 
         return b.sum(x.shape[1:2], term)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -241,11 +241,31 @@ def last_dims(rank: int) -> tuple[int, ...]:
     return tuple(range(-rank, 0))
 
 
-def slid(x: np.ndarray, dims: tuple[int, ...], sizes: Sequence[int]) -> np.ndarray:
-    """An array like those that kernels :func:`along` ``dims`` make of ``x``, with other sizes."""
+def slid(
+    x: np.ndarray, dims: tuple[int, ...], own: Sequence[int], sizes: Sequence[int]
+) -> np.ndarray:
+    """An array like those that kernels :func:`along` ``dims`` make of ``x``, with other sizes.
+
+    An error unless its ``own`` sizes are those that windows were made for.
+    """
     last = last_dims(len(dims))
-    lead = np.moveaxis(x, dims, last).shape[: x.ndim - len(dims)]
+    shape = np.moveaxis(x, dims, last).shape
+    lead, plane = shape[: x.ndim - len(dims)], shape[x.ndim - len(dims) :]
+    if plane != tuple(own):
+        raise ValueError(f"windows are over {tuple(own)} elements, not {plane}")
     return np.moveaxis(np.empty((*lead, *sizes), x.dtype), last, dims)
+
+
+def pooled_type(x: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """An array like what windows over ``x`` give."""
+    windows = attrs["windows"]
+    return slid(x, attrs["dims"], [w.length for w in windows], [w.outputs for w in windows])
+
+
+def spread_type(y: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """An array like that whose windows give ``y``."""
+    windows = attrs["windows"]
+    return slid(y, attrs["dims"], [w.outputs for w in windows], [w.length for w in windows])
 
 
 class SpreadLargest(Op):
@@ -272,7 +292,10 @@ class SpreadLargest(Op):
         return x.astype(y.dtype, copy=False)
 
     def infer(self, arrays, attrs):
-        return slid(arrays[0], attrs["dims"], [w.length for w in attrs["windows"]])
+        y, index = arrays
+        if index.shape != y.shape or index.dtype.kind not in "iu":
+            raise ValueError(f"places {index.dtype}{index.shape} of elements {y.shape}")
+        return spread_type(y, attrs)
 
     def at(self, b, i, y, index, *, windows, dims):
         place = b.position(flat([i[d] for d in dims], [w.length for w in windows]))
@@ -359,7 +382,7 @@ class MaxPool(Op, abstract=True):
         return kernels.fold(np.maximum, x, windows, least(x.dtype))
 
     def infer(self, arrays, attrs):
-        y = slid(arrays[0], attrs["dims"], [w.outputs for w in attrs["windows"]])
+        y = pooled_type(arrays[0], attrs)
         return (y, np.empty_like(y, np.int64)) if attrs["return_indices"] else y
 
     def decompose(self, x, *, windows, return_indices, dims):

@@ -148,6 +148,11 @@ class Scatter(Write):
         source, d = located("scatter", input, dim, index, src)
         return (input, source, index), {"dim": d}
 
+    def infer(self, arrays, attrs):
+        x, src, index = arrays
+        check_source(x, src, index, attrs["dim"])
+        return super().infer(arrays, attrs)
+
     def write(self, y, src, index, *, dim):
         if index.size:
             y, index = aligned(y, index, dim)
@@ -183,6 +188,11 @@ class ScatterAdd(Write):
         source, d = located("scatter_add", input, dim, index, src)
         return (input, source, index), {"dim": d}
 
+    def infer(self, arrays, attrs):
+        x, src, index = arrays
+        check_source(x, src, index, attrs["dim"])
+        return super().infer(arrays, attrs)
+
     def write(self, y, src, index, *, dim):
         if index.size:
             y, index = aligned(y, index, dim)
@@ -193,6 +203,17 @@ class ScatterAdd(Write):
 
     def vjp(self, g, _y, _x, _src, index, *, dim):
         return g, g.gather(dim, index), None
+
+
+def check_source(x: np.ndarray, src: np.ndarray, index: np.ndarray, dim: int) -> None:
+    """An error unless ``src`` has an element for each of ``index``, or one, and these fit ``x``."""
+    if not index.size:
+        return  # which may have any shape
+    part, whole = index.shape or (1,), x.shape or (1,)
+    pairs = enumerate(zip(part, whole, strict=False))
+    fits = len(part) == len(whole) and all([d == dim or n <= m for d, (n, m) in pairs])
+    if not fits or src.shape not in ((), index.shape):
+        raise ValueError(f"elements {src.shape} at {index.shape} of {x.shape} along {dim}")
 
 
 def source_along(
@@ -270,7 +291,8 @@ class IndexAdd(Write):
         return (input, source, index), {"dim": d, "alpha": checked(alpha, input.dtype)}
 
     def infer(self, arrays, attrs):
-        check_entries(*arrays, attrs["dim"])
+        x, source, index = arrays
+        check_entries(x, source, index, attrs["dim"])
         return super().infer(arrays, attrs)
 
     def write(self, y, source, index, *, dim, alpha):
@@ -312,7 +334,8 @@ class IndexCopy(Write):
         return (input, source, index), {"dim": d}
 
     def infer(self, arrays, attrs):
-        check_entries(*arrays, attrs["dim"])
+        x, source, index = arrays
+        check_entries(x, source, index, attrs["dim"])
         return super().infer(arrays, attrs)
 
     def write(self, y, source, index, *, dim):
@@ -361,6 +384,12 @@ class IndexFill(Write):
     def check(self, input: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Any:
         d = vector("index_fill", dim, index, input)
         return (input, single_value("index_fill", input, value), index), {"dim": d}
+
+    def infer(self, arrays, attrs):
+        _, value, index = arrays
+        if value.ndim or index.ndim > 1:
+            raise ValueError(f"a value {value.shape} at places {index.shape}")
+        return super().infer(arrays, attrs)
 
     def write(self, y, value, index, *, dim):
         y = np.atleast_1d(y)
@@ -439,6 +468,12 @@ class Put(Write):
                 f"{x.dtype.storage_name} and source.dtype = {source.dtype.storage_name}"
             )
         return (x, source, index), {"accumulate": bool(accumulate)}
+
+    def infer(self, arrays, attrs):
+        _, source, index = arrays
+        if source.size != index.size:
+            raise ValueError(f"{source.size} elements at {index.size} places")
+        return super().infer(arrays, attrs)
 
     def write(self, y, source, index, *, accumulate):
         try:

@@ -253,6 +253,8 @@ def check_product(letters: Sequence[str], types: Sequence[Any], found: Any) -> N
     A size of the result may be 1 in an operand, which is then the same for all.
     """
     *operands, result = letters
+    if len({kind.dtype for kind in types}) > 1:
+        raise TypeError(f"its operands are {', '.join(map(str, types))}")
     sizes = dict(zip(result, found.shape, strict=True))
     for names, kind in zip(operands, types, strict=True):
         for name, n in zip(names, kind.shape, strict=True):

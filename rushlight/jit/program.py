@@ -14,6 +14,7 @@ import numpy as np
 
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter
+from rushlight.codegen.reach import check_reach
 from rushlight.dims import Dim
 from rushlight.graph import ir
 from rushlight.graph.extents import Condition, Sizes
@@ -155,6 +156,7 @@ class Program:
             if kind == "generator"
         ]
         verify(graph, streams)
+        check_reach(graph)
 
     def paired(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """(name, shape, value) of the arguments; what is no tensor may be left out."""

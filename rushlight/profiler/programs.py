@@ -11,7 +11,7 @@ from rushlight.profiler.events import Recorder
 from rushlight.runtime.driver import driver
 from rushlight.runtime.executable import Binding, Executable
 from rushlight.runtime.explain import Reader, Step
-from rushlight.runtime.measure import clock, seconds
+from rushlight.runtime.measure import Spent, clock, spent
 from rushlight.runtime.program import CallStep, CopyStep, RowStep
 from rushlight.runtime.threads import pool
 
@@ -31,19 +31,20 @@ def watch_program(function: Callable[..., None]) -> Callable[..., None]:
         outputs = [slot.nbytes for slot in self.program.slots if slot.where == "output"]
         whole.allocated = sum(outputs)
         try:
-            for number, begin, spent in timed(self, arrays):
+            for number, begin, (seconds, runs) in timed(self, arrays):
                 step = self.program.steps[number]
                 kind = KINDS.get(type(step), "kernel")
                 at = begin - notes.origin
-                notes.add("", kind, at, at + spent).step = self.executable, number
+                event = notes.add("", kind, at, at + seconds)
+                event.step, event.attrs = (self.executable, number), {"runs": runs}
         finally:
             notes.finish(whole)
 
     return execute
 
 
-def timed(binding: Binding, arrays: Any) -> Iterator[tuple[int, float, float]]:
-    """Runs a program: the number of each step, when it began, and how long it took.
+def timed(binding: Binding, arrays: Any) -> Iterator[tuple[int, float, Spent]]:
+    """Runs a program: the number of each step, when it began, and what it took.
 
     A step of a loop is shown once, as long as all of its runs together.
     """
@@ -52,17 +53,17 @@ def timed(binding: Binding, arrays: Any) -> Iterator[tuple[int, float, float]]:
     threads.begin()
     try:
         begin = time.perf_counter()
-        spent = seconds(binding, arrays)
+        found = spent(binding, arrays)
     finally:
         threads.end()
     first = binding.program.early * binding.skipped
-    for number, t in enumerate(spent[first:], first):
-        yield number, begin, t
-        begin += t
+    for number, each in enumerate(found[first:], first):
+        yield number, begin, each
+        begin += each.seconds
 
 
 @functools.lru_cache(maxsize=64)
 def steps_of(executable: Executable) -> list[Step]:
-    """What each step of a program is: its ops, its cost, the user's lines it comes from."""
-    times = [0.0] * len(executable.program.steps)
+    """What each step of a program is: its ops, the cost of a run, the user's lines."""
+    times = [Spent(0.0, 1)] * len(executable.program.steps)
     return list(Reader("", executable, times, 1.0).steps())

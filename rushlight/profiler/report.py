@@ -54,7 +54,8 @@ class Entry:
         if event.step is not None:
             executable, number = event.step
             step = steps_of(executable)[number]
-            self.name, self.lines, self.cost = step.what, dict(step.lines), step.cost
+            self.name, self.lines = step.what, dict(step.lines)
+            self.cost = step.cost.times(event.attrs["runs"])
         elif not any([outer.cost is not None for outer in self.ancestors()]):
             self.cost = cost_of(event)
         counts = self.cost is not None or event.kind == "work"  # else what is in it has made it

@@ -61,17 +61,26 @@ PATIENCE = 0.05  # seconds that each measurement of the machine takes
 
 
 class Cost(NamedTuple):
-    """Bytes read and written, and operations; None where nobody knows how many."""
+    """Bytes read and written, and operations; None where nobody knows how many.
+
+    They are those of all ``runs``: what one of them moves may stay in a cache for the next.
+    """
 
     read: int
     written: int
     flops: int | None
+    runs: int = 1
 
     def plus(self, other: Cost) -> Cost:
         """The cost of both."""
         unknown = self.flops is None or other.flops is None
         flops = None if unknown else (self.flops or 0) + (other.flops or 0)
         return Cost(self.read + other.read, self.written + other.written, flops)
+
+    def times(self, runs: int) -> Cost:
+        """The cost of so many runs."""
+        flops = None if self.flops is None else runs * self.flops
+        return Cost(runs * self.read, runs * self.written, flops, runs)
 
     @property
     def moved(self) -> int:
@@ -82,7 +91,8 @@ class Cost(NamedTuple):
         """The least time that this machine needs, by its roofline."""
         here = machine()
         traffic = self.read + 2 * self.written  # what is written is fetched first
-        return max(traffic / here.bandwidth(self.moved), (self.flops or 0) / here.flops)
+        bandwidth = here.bandwidth(self.moved // max(1, self.runs))
+        return max(traffic / bandwidth, (self.flops or 0) / here.flops)
 
 
 def call_cost(node: Node) -> Cost:

@@ -32,7 +32,7 @@ from rushlight.runtime.control import found_inside, still_inside
 from rushlight.runtime.costs import HEADS, Cost, call_cost, kernel_cost, nbytes, table_flops
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.jit import target
-from rushlight.runtime.measure import measure
+from rushlight.runtime.measure import Spent, measure
 from rushlight.runtime.natives import registers
 from rushlight.runtime.page import page, step_table
 from rushlight.runtime.program import (
@@ -62,7 +62,7 @@ class Step:
     kind: str  # "kernel", "call", "copy" or "jump"
     what: str
     space: tuple[int, ...]  # the sizes of its loops, or of its result
-    cost: Cost
+    cost: Cost  # of all runs: a step of a loop has many, one of another branch none
     measured: float  # seconds
     share: float  # of the time of all steps
     lines: Mapping[Source | None, float]
@@ -159,7 +159,8 @@ def explain(
         phases.update(program.seconds)
     times = measure_all(made, arguments)
     pairs = zip(programs.values(), times, strict=True)
-    whole = sum([t for one, part in pairs for t in part[one.program.early :]]) or math.inf
+    late = [t.seconds for one, part in pairs for t in part[one.program.early :]]
+    whole = sum(late) or math.inf
     steps = [
         step
         for (label, program), part in zip(programs.items(), times, strict=True)
@@ -197,8 +198,8 @@ def totals(
     )
 
 
-def measure_all(made: Specialization, arguments: Arguments) -> list[list[float]]:
-    """The seconds of the steps of forward and, for tangents of ones, of backward."""
+def measure_all(made: Specialization, arguments: Arguments) -> list[list[Spent]]:
+    """What the steps of forward and, for tangents of ones, of backward take."""
     inputs = [t._array for t in arguments.tensors]
     captured = made.captured(arguments.tensors)
     times, outputs = measure(made.forward, inputs, captured)
@@ -214,7 +215,7 @@ class Reader:
     """Puts together what is known about each step of a program."""
 
     def __init__(
-        self, label: str, executable: Executable, times: Sequence[float], whole: float
+        self, label: str, executable: Executable, times: Sequence[Spent], whole: float
     ) -> None:
         self.label, self.executable, self.times, self.whole = label, executable, times, whole
         self.kernels: dict[Any, list[Kernel]] = {}  # of each step of the plan
@@ -231,9 +232,10 @@ class Reader:
                 about = self.copy(step)
             else:
                 about = self.control(step)
-            seconds = self.times[number]
+            seconds, runs = self.times[number]
             early = number < self.executable.program.early
             about["what"] = f"once: {about['what']}" if early else about["what"]
+            about["cost"] = about["cost"].times(runs)
             share = 0.0 if early else seconds / self.whole
             yield Step(number, self.label, measured=seconds, share=share, early=early, **about)
 

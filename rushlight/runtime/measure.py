@@ -7,7 +7,7 @@ import functools
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,8 @@ ROUNDS, PATIENCE = 15, 1.0  # runs of which the quickest counts, and the seconds
 CLOCK = """
 declare i64 @rl_run(ptr, i64, ptr, ptr)
 
-; Runs steps one by one, from one on, and adds the time of each to those of its earlier runs; the
-; result is which one has stopped, or how many there are.
+; Runs steps one by one, from one on, and adds the time of each to those of its earlier runs, and
+; one to their number; the result is which one has stopped, or how many there are.
 define i64 @rl_measure(ptr %steps, i64 %first, i64 %count, ptr %pool, ptr %error, ptr %times) {
 entry:
   %time = alloca [2 x i64]
@@ -72,16 +72,27 @@ counted:
   %to = phi i64 [ %other, %jump ], [ %after, %plain ]
   %now = call i64 @now(ptr %time)
   %spent = sub i64 %now, %before
-  %time.at = getelementptr i64, ptr %times, i64 %i
+  %time.at = getelementptr [2 x i64], ptr %times, i64 %i
   %old = load i64, ptr %time.at
   %sum = add i64 %old, %spent
   store i64 %sum, ptr %time.at
+  %runs.at = getelementptr [2 x i64], ptr %times, i64 %i, i64 1
+  %runs = load i64, ptr %runs.at
+  %more.runs = add i64 %runs, 1
+  store i64 %more.runs, ptr %runs.at
   br label %next
 
 end:
   ret i64 %i
 }
 """
+
+
+class Spent(NamedTuple):
+    """The seconds of all runs of a step, and how many these are: those of a loop turn often."""
+
+    seconds: float
+    runs: int
 
 
 @functools.cache
@@ -96,15 +107,14 @@ def clock() -> tuple[Any, Any]:
 
 def measure(
     executable: Executable, inputs: Sequence[Any], captured: Sequence[Any]
-) -> tuple[list[float], Arrays]:
-    """The seconds of each step, the least of some runs, and the outputs.
+) -> tuple[list[Spent], Arrays]:
+    """What each step takes, the least of some runs, and the outputs.
 
-    A step of a loop has the seconds of all times that it runs. Every run has copies of its own of
-    what the program writes to.
+    Every run has copies of its own of what the program writes to.
     """
     graph, binding = executable.graph, Binding(executable)
     written = {target for target, _ in graph.writes}
-    times = [math.inf] * len(executable.program.steps)
+    times = [Spent(math.inf, 0)] * len(executable.program.steps)
     threads = pool()
     threads.begin()
     try:
@@ -115,7 +125,7 @@ def measure(
                 [own(x, n in written) for x, n in zip(captured, graph.captured, strict=True)],
             )
             driver().place(arrays, binding.pairs.ctypes.data, len(binding.pairs))
-            times = [min(pair) for pair in zip(times, seconds(binding, arrays), strict=True)]
+            times = [min(pair) for pair in zip(times, spent(binding, arrays), strict=True)]
             if number and time.perf_counter() > end:
                 break
     finally:
@@ -123,16 +133,16 @@ def measure(
     return times, arrays[binding.end :]
 
 
-def seconds(binding: Binding, arrays: Arrays) -> list[float]:
-    """Runs a program: the time of each of its steps."""
+def spent(binding: Binding, arrays: Arrays) -> list[Spent]:
+    """Runs a program: what each of its steps takes."""
     parts = binding.parts
-    spent = [np.zeros(part.count if isinstance(part, Native) else 1) for part in parts]
+    found = [np.zeros((part.count if isinstance(part, Native) else 1, 2)) for part in parts]
     number = binding.skipped
     while number < len(parts):
-        part, own = parts[number], spent[number]
+        part, own = parts[number], found[number]
         number += 1
         if isinstance(part, Native):
-            own += native_seconds(binding, part)
+            own += natively_spent(binding, part)
             continue
         begin = time.perf_counter()
         try:
@@ -142,19 +152,19 @@ def seconds(binding: Binding, arrays: Arrays) -> list[float]:
             if isinstance(part, Library):
                 binding.locate(error, part.step)
             raise
-        own += time.perf_counter() - begin
-    return [float(t) for own in spent for t in own]
+        own += time.perf_counter() - begin, 1
+    return [Spent(t, int(runs)) for own in found for t, runs in own.tolist()]
 
 
-def native_seconds(binding: Binding, part: Native) -> np.ndarray:
-    """Runs native steps: the time of each."""
+def natively_spent(binding: Binding, part: Native) -> np.ndarray:
+    """Runs native steps: the time and the runs of each."""
     run, _ = clock()
-    ticks = np.zeros(part.count, np.int64)
+    ticks = np.zeros((part.count, 2), np.int64)
     error, done = binding.error.ctypes.data, 0
     while True:
         done = run(part.steps, done, part.count, pool().address, error, ticks.ctypes.data)
         if done == part.count:
-            return ticks * UNIT
+            return ticks * (UNIT, 1)
         binding.resume(part.first + done)
 
 

@@ -12,7 +12,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.runtime import costs
-from rushlight.runtime.costs import Machine, cost_of
+from rushlight.runtime.costs import Cost, Machine, cost_of
 from rushlight.runtime.explain import Explanation
 from rushlight.runtime.table import quantity, seconds, text
 
@@ -31,7 +31,7 @@ class TestSteps:
         found = explain(lambda x, y: ((x - y) * x).sum(1), rl.ones(8, 16), rl.ones(8, 16))
         (step,) = found.steps
         assert (step.kind, step.what, step.space) == ("kernel", "sub, mul, sum", (8, 16))
-        assert step.cost == (2 * 8 * 16 * 4, 8 * 4, 3 * 8 * 16)
+        assert step.cost == Cost(2 * 8 * 16 * 4, 8 * 4, 3 * 8 * 16)
         assert step.measured > 0
         assert step.estimated > 0
         assert step.share == 1
@@ -67,7 +67,23 @@ class TestSteps:
 
     def test_what_does_not_depend_on_a_loop_is_counted_once_for_it(self) -> None:
         (step,) = explain(lambda x, y: x * y.sqrt(), rl.ones(8, 16), rl.ones(8, 1)).steps
-        assert step.cost == (8 * 16 * 4 + 8 * 4, 8 * 16 * 4, 8 * 16 + 8)
+        assert step.cost == Cost(8 * 16 * 4 + 8 * 4, 8 * 16 * 4, 8 * 16 + 8)
+
+    def test_steps_of_loops_cost_as_often_as_they_run(self) -> None:
+        def function(x: Any) -> Any:
+            while x[0] < 8:
+                x = x * 2
+                if x[0] < 0:
+                    x = x.exp()
+            return x
+
+        found = explain(function, rl.ones(1000))
+        (double,) = [step for step in found.steps if "mul" in step.what]
+        assert double.cost.runs == 3
+        assert double.cost.flops == 3 * 1000
+        (never,) = [step for step in found.steps if step.what == "exp"]
+        assert never.cost == Cost(0, 0, 0, 0)
+        assert found.totals.flops < 4 * 1000
 
     def test_steps_know_lines_and_modules(self) -> None:
         model = net()

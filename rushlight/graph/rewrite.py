@@ -23,7 +23,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.dims import broadcast
 from rushlight.graph.attributes import literal, nested
-from rushlight.graph.inference import inferred
+from rushlight.graph.inference import Irregular, inferred
 from rushlight.graph.ir import (
     CAPTURED,
     CONSTANT,
@@ -316,7 +316,10 @@ class Rewriter:
         if found is None:
             found = node
             for step in self.steps:
-                changed = step(node, self)
+                try:
+                    changed = step(node, self)
+                except Irregular:  # what would stand for it has no type for all sizes
+                    continue
                 if changed is not None:
                     found = changed
                     break

@@ -111,13 +111,17 @@ class AnySize:
         met = self.met.setdefault(kind, first_sizes(arguments.tensors, self.dynamic))
         met.append(shapes_of(arguments.tensors))
         del met[1:-MOST]
-        settled: set[Sides] = set()
+        calls, settled = met, set[Sides]()
         line, chosen = "", False
-        while (shapes := Shapes(met, settled)).past:
+        while (shapes := Shapes(calls, settled)).past:
             try:
                 made = specialize(shapes=shapes)
             except Settled as error:
-                settled |= {shapes.past[symbol.name] for symbol in error.symbols}
+                room = len(self.known.get(kind, ())) < MOST
+                if calls is met and len(error.symbols) > 1 and room:  # what is equal may have to be
+                    calls, settled = as_now(met), set()
+                else:
+                    settled |= {shapes.past[symbol.name] for symbol in error.symbols}
                 line, chosen = error.line, chosen or error.chosen
             except TraceError:
                 raise
@@ -157,6 +161,13 @@ def first_sizes(tensors: Sequence[Tensor], dynamic: bool | None) -> list[list[Si
         marked = range(t.ndim) if dynamic else marks_of(t)
         found.append(tuple([-1 if d in marked else n for d, n in enumerate(t._array.shape)]))
     return [found] if any([-1 in sides for sides in found]) else []
+
+
+def as_now(met: Sequence[Sequence[Sides]]) -> list[list[Sides]]:
+    """Calls by which the sizes that change have one symbol if they are equal in the last one."""
+    shapes = Shapes(met).list
+    first = [tuple([n if isinstance(n, int) else -1 for n in shape]) for shape in shapes]
+    return [first, [*met[-1]]]
 
 
 def loosened(key: tuple[Any, ...]) -> Any:

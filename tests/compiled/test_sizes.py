@@ -277,6 +277,14 @@ class TestDecisions:
 
         check(make, lambda b, t: [rl.randn(b, t)], [(4, 17), (8, 3), (4, 6), (12, 9), (40, 1)])
 
+    def test_sizes_that_are_equal_at_some_calls(self):
+        compiled = rl.compile(lambda x, y: x + y, fullgraph=True, dynamic=True)
+        pairs = [((5, 7), (5, 7)), ((3, 4), (1, 4)), ((3, 4), (3, 1)), ((5, 6), (5, 6))]
+        for sizes in [*pairs, ((6, 2), (6, 1)), ((2, 8), (1, 8)), ((9, 4), (9, 4))]:
+            x, y = map(rl.randn, sizes)
+            assert rl.equal(compiled(x, y), x + y)
+        assert programs(compiled)[0] == 0
+
     @pytest.mark.parametrize("name", ["expanded", "transposed", "every other"])
     def test_what_is_a_view_of_one_element_only(self, name):
         function = {

@@ -42,8 +42,11 @@ class Changing:
                         "differ need two Dims"
                     )
                 self.keys[number][axis] = self.same[key] = key
-        if len(self.changes) > len(LETTERS):
-            raise ValueError(f"{len(self.changes)} sizes change, at most {len(LETTERS)} can")
+        if len(self.changes) > len(LETTERS):  # then equal ones without names are one
+            self.joined(list(self.changes))
+        count = len(set(self.same.values()))
+        if count > len(LETTERS):
+            raise ValueError(f"{count} sizes change, at most {len(LETTERS)} can")
 
     def shapes(self, settled: set[tuple[int, ...]]) -> Shapes:
         """The shapes with symbols; a size that changes was another number below 0 before."""
@@ -80,14 +83,22 @@ class Changing:
         return make(None), {}
 
     def joined(self, keys: Sequence[Any]) -> bool:
-        """Whether sizes that a function compares can be one: all but one of them have no names."""
-        first, *others = sorted(keys, key=lambda key: isinstance(key, tuple))
-        if not others or len({self.changes[key][1] for key in keys}) > 1:
-            return False
-        if not all([isinstance(key, tuple) for key in others]):
-            return False
-        self.same = {key: first if own in others else own for key, own in self.same.items()}
-        return True
+        """Whether some of the sizes that a function compares can be one.
+
+        They are equal in the example, and all but one of them have no names.
+        """
+        before = self.same
+        for size in {self.changes[key][1] for key in keys}:
+            equal = [key for key in self.changes if key in keys and self.changes[key][1] == size]
+            first, *others = sorted(equal, key=lambda key: isinstance(key, tuple))
+            if all([isinstance(key, tuple) for key in others]):
+                pairs = self.same.items()
+                self.same = {key: first if own in others else own for key, own in pairs}
+        return self.same != before
+
+    def like(self, key: Any) -> list[Change]:
+        """What is said of a size, and of those that turned out to be equal to it."""
+        return [self.changes[other][0] for other, own in self.same.items() if own == key]
 
     def released(self, past: tuple[int, ...], line: str) -> tuple[int, ...]:
         """A size that is a number after all; an error if it must not be one."""

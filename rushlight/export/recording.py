@@ -96,14 +96,17 @@ def recorded(call: Call, state: State, parameters: Sequence[Tensor], changing: C
                 program, keys = changing.traced(attempt)
         except Exception:  # it may write to tensors in place, which leaves with gradients forbid
             pass
-    return bounded(program, {symbol: changing.changes[key][0] for symbol, key in keys.items()})
+    return bounded(program, {symbol: changing.like(key) for symbol, key in keys.items()})
 
 
-def bounded(program: Program, changes: Mapping[str, Change]) -> Program:
+def bounded(program: Program, changes: Mapping[str, Sequence[Change]]) -> Program:
     """The program with the bounds of its sizes as conditions; ``changes`` are by symbols."""
     border = program.border
-    conditions = list(border.conditions)
-    for symbol, change in changes.items():
-        bounds = (("ge", change.min), ("le", change.max))
-        conditions += [(relation, symbol, str(n), True) for relation, n in bounds if n is not None]
+    found: dict[tuple[str, str, str, bool], None] = {}
+    for symbol, several in changes.items():
+        for change in several:
+            for relation, bound in (("ge", change.min), ("le", change.max)):
+                if bound is not None:
+                    found[relation, symbol, str(bound), True] = None
+    conditions = [*border.conditions, *found]
     return Program(program.graph, replace(border, conditions=conditions), program.state)

@@ -129,7 +129,7 @@ def export(
         if verbose:
             print(program)
         if verify:
-            verify_program(program, model, args, given, traced.graph, traced.outputs)
+            verify_program(program, model, args, given, traced)
     if f is not None:
         program.save(
             f, include_initializers=export_params, external_data=external_data,
@@ -246,8 +246,9 @@ def whole_ops(opset: int) -> list[Any]:
 
 def check_writes(traced: Traced, training: TrainingMode) -> None:
     """A file cannot change anything: what the model writes to its buffers is left out."""
-    names = [traced.names[target] for target, _ in traced.graph.writes if target in traced.names]
-    if len(names) < len(traced.graph.writes):
+    targets = [target for target, _ in traced.graph.writes if target not in traced.generators]
+    names = [traced.names[target] for target in targets if target in traced.names]
+    if len(names) < len(targets):
         raise OnnxExporterError("the model writes to its arguments, which an ONNX file cannot do")
     if names and training != TrainingMode.EVAL:
         raise OnnxExporterError(
@@ -267,7 +268,7 @@ def written(
         for axis, size in enumerate(node.type.shape):
             if not isinstance(size, int):
                 places.setdefault(str(size), (name, axis))
-    w = Writer(opset, fold, places)
+    w = Writer(opset, fold, places, traced.possible)
     w.taken.update(inputs, outputs)
     for node, name in zip(graph.inputs, inputs, strict=True):
         w.values[node] = name
@@ -278,6 +279,7 @@ def written(
             w.values[node] = w.measures.number(traced.numbers[node])
         else:
             w.arrays[node] = array
+    w.values.update(dict.fromkeys(traced.generators, ""))  # a runtime has its own
     names = w.write(graph)
     kinds = [node.type for node in graph.outputs]
     w.close(list(zip(names, outputs, kinds, strict=True)))

@@ -20,11 +20,12 @@ MOST_BYTES = (1 << 31) - (1 << 20)  # of weights in one file, which may have 2 G
 class ONNXProgram:
     """An exported model.
 
-    ``save(path)`` writes a file, ``model_proto`` is its content, and a call runs it here.
+    ``save(path)`` writes a file, ``model_proto`` is its content, and a call runs it here: the
+    outputs of the file are a tuple, even if there is one.
 
     >>> program = rl.onnx.export(lambda x: x * 2, rl.ones(3))
     >>> program(rl.ones(3))
-    tensor([2., 2., 2.])
+    (tensor([2., 2., 2.]),)
     """
 
     def __init__(self, writer: Writer, name: str, sizes: Mapping[str, str]) -> None:
@@ -49,8 +50,9 @@ class ONNXProgram:
             self.save(path, external_data=True)
             return load(path)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module(*args, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        found = self.module(*args, **kwargs)
+        return found if isinstance(found, tuple) else (found,)
 
     @property
     def nbytes(self) -> int:

@@ -31,6 +31,8 @@ class Traced(NamedTuple):
     outputs: list[str]  # the names that the structure of the result suggests
     numbers: dict[Node, Any]  # captured values that are computed from sizes, by their formulas
     symbols: dict[str, str]  # names of sizes that change, by their symbols
+    possible: Callable[[Any], bool] | None  # whether the graph is right for sizes, by symbols
+    generators: list[Node]  # captured states of random generators
 
 
 class Call:
@@ -77,19 +79,18 @@ def trace(
         raise OnnxExporterError(str(error)) from None
     finally:
         state.exporting = False
-    captures = made.trace.captures
-    if any([c.generator is not None for c in captures]):
-        raise OnnxExporterError(
-            "the model draws random numbers, which an ONNX file cannot repeat: export it in "
-            "evaluation mode, or pass the numbers in as an argument"
-        )
+    captures = [c for c in made.trace.captures if c.generator is None]
+    generators = [c.node for c in made.trace.captures if c.generator is not None]
     arrays = {c.node: np.asarray(made.trace.values[c.node]) for c in captures}
     known = tensor_names(model)
     names = {c.node: known.get(id(c.tensor)) or made.graph.names[c.node] for c in captures}
     hosts = made.trace.numbers.symbols.values()
     numbers = {s.node: h.formula for h, s in hosts if depends_on_sizes(h.formula)}
     symbols = {symbol: label_of(key, inputs) for symbol, key in keys.items()}
-    return Traced(made.graph, arrays, names, call.outputs, numbers, symbols)
+    extents = made.trace.extents
+    possible = None if extents is None else extents.possible
+    graph, outputs = made.graph, call.outputs
+    return Traced(graph, arrays, names, outputs, numbers, symbols, possible, generators)
 
 
 def label_of(key: Any, inputs: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ An exporter of an op is a function of the writer, the node and the names of its 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,10 +22,12 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.dims import symbols_of
 from rushlight.graph.ir import CAPTURED, CONSTANT, INPUT, ITEM, Graph, Node, TensorType, compute
+from rushlight.graph.streams import STATE
 from rushlight.onnx.elements import NUMBERS
 from rushlight.onnx.options import OnnxExporterError
 from rushlight.onnx.sizes import Measures
 
+DRAWS = ("Random", "Dropout")  # nodes whose results differ though their inputs are the same
 SMALL = 1 << 12  # bytes of a result that may be larger than what it is computed from
 
 Names = Any
@@ -82,12 +85,23 @@ class Body:
 
 
 class Writer:
-    """Writes nodes, each once, after those that they depend on."""
+    """Writes nodes, each once, after those that they depend on.
+
+    Args:
+        opset: the version of ONNX's operators.
+        fold: whether what does not depend on inputs is computed now.
+        places: where the symbols for sizes can be read.
+        possible: whether symbols can be certain numbers.
+    """
 
     def __init__(
-        self, opset: int, fold: bool = True, places: Mapping[str, tuple[str, int]] | None = None
+        self,
+        opset: int,
+        fold: bool = True,
+        places: Mapping[str, tuple[str, int]] | None = None,
+        possible: Callable[[Any], bool] | None = None,
     ) -> None:
-        self.opset, self.fold = opset, fold
+        self.opset, self.fold, self.possible = opset, fold, possible
         self.measures = Measures(self, places or {})
         self.root = self.body = Body()
         self.initializers: dict[str, np.ndarray] = {}
@@ -96,6 +110,7 @@ class Writer:
         self.arrays: dict[Node, Any] = {}  # of nodes that do not depend on inputs
         self.titles: dict[Node, str] = {}  # of captured values
         self.used: dict[Node | None, set[int]] = {}  # which of several results are
+        self.shared: set[Node] = set()  # values that are used more than once
         self.taken: set[str] = {""}
         self.counts: dict[str, int] = {}  # of names, as far as they have numbers
         self.now: Node | None = None
@@ -109,7 +124,8 @@ class Writer:
             found = tuple([self.fresh(kind.lower()) for _ in range(outputs)])
             source = "" if self.now is None or self.now.source is None else str(self.now.source)
             self.body.nodes.append(Entry(kind, given, found, attrs, source))
-            if not any([isinstance(value, Body) for value in attrs.values()]):
+            inner = any([isinstance(value, Body) for value in attrs.values()])
+            if not inner and not kind.startswith(DRAWS):
                 self.body.known[key] = found
         return found[0] if outputs == 1 else found
 
@@ -232,6 +248,9 @@ class Writer:
         for node in nodes:
             if node.op is ITEM:
                 self.used.setdefault(node.inputs[0], set()).add(node.attrs["index"])
+        uses = Counter([n for node in nodes for n in node.inputs if n is not None])
+        uses.update(graph.outputs)
+        self.shared.update([node for node, count in uses.items() if count > 1])
         for node in nodes:
             if node.op not in (INPUT, CAPTURED) and node not in self.values:
                 self.now = node
@@ -254,6 +273,8 @@ class Writer:
             raise self.refusal("ONNX has no such operator")
         if exporter.since > self.opset:
             raise self.refusal(f"it needs opset_version={exporter.since} or later")
+        if node.attrs.get("generator") is None and STATE in [n.type for n in node.inputs if n]:
+            raise self.refusal("it draws random numbers inside a branch or loop")
         self.values[node] = exporter.write(self, node, *operands)
 
     def is_known(self, node: Node) -> bool:

@@ -112,6 +112,18 @@ def test_sizes_of_several_arguments() -> None:
             module(x, x, x, last={"a": rl.ones(6)})
 
 
+def test_many_sizes_without_names() -> None:
+    x = rl.ones(4)
+    spec = [Dim.AUTO(max=9)]
+    program = rl.export.export(Sum(), (x,) * 9, dynamic_shapes={"x": spec, "others": (spec,) * 8})
+    assert program.range_constraints == {"B": (0, 9)}
+    assert program.module()(*[rl.ones(7)] * 9).tolist() == [9] * 7
+    several = {"x": [Dim.AUTO], "others": ([Dim.AUTO, Dim.AUTO],) * 4}
+    args = (rl.ones(30), *[rl.ones(2 * i, 2 * i + 1) for i in range(1, 5)])
+    with pytest.raises(ValueError, match="9 sizes change, at most 8 can"):
+        rl.export.export(Sum(), args, dynamic_shapes=several)
+
+
 class Unrolled(nn.Module):
     def forward(self, x: Any) -> Any:
         return sum([row * i for i, row in enumerate(x)])

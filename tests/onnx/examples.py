@@ -123,7 +123,24 @@ CONTROL: dict[str, Example] = {
     "Python's own": Example(of(halved), given([5.0, 5.0]), None, (given([9.0, 0.5]),)),
     "an early return": Example(of(early), given([5.0]), None, (given([-3.0]),)),
 }  # fmt: skip
+
+
+def written(x: Any, y: Any) -> Any:
+    """Writes to parts, and to parts of parts."""
+    x, n = x.clone(), x.shape[1]
+    x[:, 1:3] = y
+    x[1:, n // 2 :] += 1
+    x[..., ::2].mul_(2)
+    x.t()[0] = 7
+    x[:, 1:][0, -1] = 5
+    return x
+
+
 SIZES: dict[str, Example] = {
+    "writes to parts": Example(
+        of(written), X((4, 6), (4, 2)), {"x0": {0: "b", 1: "n"}, "x1": {0: "b"}},
+        (X((5, 9), (5, 2)), X((2, 3), (2, 2))),
+    ),
     "a branch": CONTROL["cond"]._replace(axes={"x0": [0]}, others=(X((5,)), given([-3.0]))),
     "a loop": CONTROL["while_loop"]._replace(axes={"x0": {0: "n"}}, others=(X((5,)),)),
     "a scan": CONTROL["scan"]._replace(

@@ -14,10 +14,12 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.export import Dim
 from rushlight.onnx.exporters import EXPORTERS
 from rushlight.onnx.options import OnnxExporterError, TrainingMode
 from rushlight.onnx.verifying import interpreted
 from rushlight.ops.base import registry
+from rushlight.testing import assert_close
 from tests.compiled.test_modules import CASES, DYNAMIC
 from tests.onnx.examples import CONTROL, LARGE, NETWORKS, SIZES, Example, close, runs, tensors
 
@@ -163,8 +165,40 @@ def test_the_mode_is_that_of_evaluation_and_comes_back() -> None:
     assert not rl.onnx.is_in_onnx_export()
     with pytest.raises(OnnxExporterError, match=r"writes to .*running_mean"):
         rl.onnx.export(model[2], rl.randn(3, 4), training=TrainingMode.TRAINING)
-    with pytest.raises(OnnxExporterError, match="draws random numbers"):
-        rl.onnx.export(nn.Dropout(), rl.randn(3, 4), training=TrainingMode.TRAINING)
+
+
+def test_dropout_of_training() -> None:
+    model = nn.Sequential(nn.Dropout(0.25), nn.Linear(4, 4), nn.Dropout(0.25), nn.Dropout2d())
+    x = rl.ones(2, 3, 50, 4)
+    program = rl.onnx.export(model, x, training=TrainingMode.TRAINING, dynamic_axes={"input": [0]})
+    assert kinds(program).count("Dropout") == 2
+    assert kinds(program).count("RandomUniformLike") == 1  # for whole channels
+    program = rl.onnx.export(nn.Dropout(0.25), x, training=TrainingMode.TRAINING)
+    (y,) = program(x)
+    assert 0.15 < (y == 0).float().mean() < 0.35
+    assert y.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert not kinds(rl.onnx.export(model[0], x)).count("Dropout")
+
+
+def test_random_numbers() -> None:
+    def model(x: Any) -> Any:
+        alike = rl.rand(100), rl.rand(100)
+        noise = rl.randn_like(x).half(), rl.randint(2, 5, (100,)), rl.bernoulli(x)
+        return *alike, *noise, x.clone().uniform_(2, 3)
+
+    a, b, normal, whole, coins, uniform = rl.onnx.export(model, rl.full((100,), 0.5))(
+        rl.full((100,), 0.5)
+    )
+    assert not rl.equal(a, b)
+    assert normal.dtype is rl.float16
+    assert 0.5 < normal.float().std() < 1.5
+    assert whole.unique().tolist() == [2, 3, 4]
+    assert coins.unique().tolist() == [0, 1]
+    assert 2 <= uniform.min() < uniform.max() <= 3
+    with pytest.raises(OnnxExporterError, match="random numbers inside a branch or loop"):
+        rl.onnx.export(lambda x: rl.fori_loop(0, 3, lambda i, y: y + rl.rand(2), x), rl.ones(2))
+    with pytest.raises(OnnxExporterError, match=r"randperm at .*: ONNX has no such operator"):
+        rl.onnx.export(lambda x: x + rl.randperm(2), rl.ones(2))
 
 
 def test_a_model_knows_that_it_is_exported() -> None:
@@ -276,7 +310,41 @@ def test_dynamic_shapes(shapes: Any) -> None:
     program = rl.onnx.export(model, (rl.ones(2, 5), rl.ones(2, 3)), dynamic_shapes=shapes)
     graph = program.model_proto.graph
     assert [shape_of(v) for v in (*graph.input, *graph.output)] == [["b", 5], ["b", 3], ["b"]]
-    assert program(rl.ones(7, 5), rl.ones(7, 3)).shape == (7,)
+    assert program(rl.ones(7, 5), rl.ones(7, 3))[0].shape == (7,)
+
+
+def test_sizes_without_names() -> None:
+    def model(x: Any, *others: Any) -> Any:
+        return x + others[0], x[:, : x.shape[1] // 2].sum(0), sum([*others[1]])
+
+    auto, args = Dim.AUTO, (rl.ones(2, 5), rl.ones(2, 1), rl.ones(2, 3))
+    shapes = {"x": [auto, auto], "others": ([auto, None], [auto, auto])}
+    program = rl.onnx.export(model, args, dynamic_shapes=shapes)
+    found = [shape_of(v) for v in program.model_proto.graph.input]
+    # The first sizes must be equal, and one is the number of terms of a sum.
+    assert found == [["x_dim_0", "x_dim_1"], ["x_dim_0", 1], [2, "others_1_dim_1"]]
+    assert [y.shape for y in program(rl.ones(7, 4), rl.ones(7, 1), rl.ones(2, 9))] == [
+        (7, 4),
+        (2,),
+        (9,),
+    ]
+
+
+def test_an_exported_program() -> None:
+    batch, x = Dim("batch", max=64), rl.randn(2, 4)
+    exported = rl.export.export(net().eval(), (x,), dynamic_shapes={"input": {0: batch}})
+    program = rl.onnx.export(exported)
+    assert shape_of(program.model_proto.graph.input[0])[0] == "batch"
+    y = rl.randn(7, 4)
+    assert_close(program(y)[0], exported.module()(y))
+    loaded = rl.export.load(io.BytesIO(saved(exported)))
+    assert_close(rl.onnx.export(loaded, x)(x)[0], exported.module()(x))
+
+
+def saved(program: Any) -> bytes:
+    file = io.BytesIO()
+    program.save(file)
+    return file.getvalue()
 
 
 def test_errors_of_sizes() -> None:
@@ -416,7 +484,7 @@ def test_control_flow_of_scripted_and_loaded_programs() -> None:
         y, count = program(rl.full((3,), 3.0))
         assert (y.tolist(), count.tolist()) == ([48.0] * 3, 4)
     for module in (rl.jit.script(Sign()), rl.jit.trace(Sign(), x)):
-        assert rl.onnx.export(module, x)(-x).tolist() == [-2.0] * 3
+        assert rl.onnx.export(module, x)(-x)[0].tolist() == [-2.0] * 3
 
 
 def test_padding_masks() -> None:
@@ -427,7 +495,7 @@ def test_padding_masks() -> None:
         model, (x,), kwargs={"src_key_padding_mask": padding},
         dynamic_axes={key: {0: "batch", 1: "time"} for key in ("src", "src_key_padding_mask")},
     )  # fmt: skip
-    assert program(x, padding)[0, -1].tolist() == [0.0] * 8  # as in PyTorch
+    assert program(x, padding)[0][0, -1].tolist() == [0.0] * 8  # as in PyTorch
 
 
 def test_names_of_a_model_that_was_loaded_stay(tmp_path: Path) -> None:

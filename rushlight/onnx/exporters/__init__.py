@@ -12,6 +12,7 @@ from rushlight.onnx.exporters import (
     normalization,
     ordering,
     pooling,
+    random,
     recurrent,
     reductions,
     running,

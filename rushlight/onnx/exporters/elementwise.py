@@ -10,6 +10,7 @@ from rushlight.codegen.values import FLOATS
 from rushlight.graph.ir import Node
 from rushlight.onnx.exporters.formulas import formula
 from rushlight.onnx.exporters.normalization import batch_norm
+from rushlight.onnx.exporters.random import dropout
 from rushlight.onnx.writer import Writer, exports, operand
 
 
@@ -103,7 +104,7 @@ def product(w: Writer, node: Node, x: str, y: str) -> str:
     for (a, of_a), (b, _) in itertools.permutations(zip(node.inputs, (x, y), strict=True)):
         if b is not None and b.op.name == "normal_cdf" and b.inputs[0] is a:
             return w("Mul", w("Mul", of_a, twice_normal_cdf(w, node, of_a)), w.like(0.5, node))
-    return formula(w, node, x, y)
+    return dropout(w, node) or formula(w, node, x, y)
 
 
 @exports("addcmul")

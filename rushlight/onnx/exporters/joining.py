@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.dims import is_known
-from rushlight.graph.ir import Node
-from rushlight.onnx.writer import Writer, exports, operand
+from rushlight.dims import is_known, symbols_of
+from rushlight.graph.extents import blank
+from rushlight.graph.inference import Irregular, inferred
+from rushlight.graph.ir import INPUT, Node, TensorType, type_of
+from rushlight.onnx.writer import EXPORTERS, Writer, exports, operand
 
 
 def alike(w: Writer, node: Node, xs: tuple[str, ...]) -> list[str]:
@@ -81,29 +84,17 @@ def pad_borders(w: Writer, node: Node, x: str) -> str:
     return x
 
 
-def put_at(w: Writer, node: Node, base: str, part: str, places: np.ndarray) -> str:
-    """``base`` with ``part`` at ``places`` of its elements, counted in order."""
-    row = w.reshape(base, -1)
-    values = w.reshape(part, -1)
-    found = w("ScatterElements", row, w.constant(places.reshape(-1)), values, axis=0)
-    return w.reshape(found, *node.type.shape)
-
-
-def numbered(w: Writer, shape: Any) -> np.ndarray:
-    w.need_numbers(shape)
-    return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
-
-
-@exports("view_scatter")
-def view_scatter(w: Writer, node: Node, base: str, part: str) -> str:
-    """What was written to a view, in what it is a view of."""
-    places = seen(numbered(w, node.type.shape), node.attrs["chain"])
-    values = (
-        w("Expand", part, w.ints(*places.shape))
-        if operand(node, 1).type.shape != places.shape
-        else part
-    )
-    return put_at(w, node, base, values, places)
+def put_at(w: Writer, node: Node, base: str, part: str, chain: Any) -> str:
+    """``base`` with ``part`` where the views of ``chain`` lead to, one after the other."""
+    shape = node.type.shape
+    if not symbols_of((shape, chain)):
+        numbers = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+        places = w.constant(seen(numbers, chain).reshape(-1))
+    else:  # the numbers of elements go the same way in the file
+        places, _ = viewed(w, w.reshape(w.rows(prod(shape)), *shape), node.type, chain)
+        places = w.reshape(places, -1)
+    found = w("ScatterElements", w.reshape(base, -1), places, w.reshape(part, -1), axis=0)
+    return w.reshape(found, *shape)
 
 
 def seen(array: np.ndarray, chain: Any) -> np.ndarray:
@@ -114,12 +105,35 @@ def seen(array: np.ndarray, chain: Any) -> np.ndarray:
     return np.asarray(op.compute([seen(array, before)], attrs))
 
 
+def viewed(w: Writer, x: str, kind: TensorType, chain: Any) -> tuple[str, TensorType]:
+    """The same of a value in the file."""
+    if chain is None:
+        return x, kind
+    before, op, attrs = chain
+    x, kind = viewed(w, x, kind, before)
+
+    def rule(types: Any, attrs: Any) -> Any:
+        return type_of(op.compute([blank(types[0])], attrs))
+
+    try:
+        made = inferred(rule, [kind], attrs, w.possible)
+    except Irregular as error:
+        raise w.refusal(f"how its sizes depend on those that change is unclear: {error}") from None
+    node = Node(op, (Node(INPUT, (), {}, kind),), attrs, made)
+    return EXPORTERS[op.full_name].write(w, node, x), node.type
+
+
+@exports("view_scatter")
+def view_scatter(w: Writer, node: Node, base: str, part: str) -> str:
+    """What was written to a view, in what it is a view of."""
+    return put_at(w, node, base, part, node.attrs["chain"])
+
+
 @exports("embed")
 def embed(w: Writer, node: Node, part: str) -> str:
     """A part among zeros."""
-    places = node.attrs["view"].compute([numbered(w, node.type.shape)], node.attrs["where"])
     zeros = w.filled(0, node.type)
-    return put_at(w, node, zeros, part, np.ascontiguousarray(places))
+    return put_at(w, node, zeros, part, (None, node.attrs["view"], node.attrs["where"]))
 
 
 @exports("one_hot")

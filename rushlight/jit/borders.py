@@ -34,6 +34,7 @@ def checked_border(plain: Any, graph: Graph, state: State) -> Border:
     check_captured(border, graph, state)
     check_gradients(border, graph, state)
     need(border.training in (None, True, False), "its mode is none")
+    need(isinstance(border.lost, str), "why it has no gradients is no text")
     return border
 
 

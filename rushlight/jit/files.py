@@ -19,6 +19,7 @@ from rushlight.io.archives import Archive
 from rushlight.io.atomic import replacing
 from rushlight.io.checkpoint import INDEX, Format, read, write
 from rushlight.io.errors import CheckpointError, reading
+from rushlight.jit.attributes import attributes_of, is_plain
 from rushlight.jit.borders import checked_border, checked_symbols
 from rushlight.jit.program import Border, Program
 from rushlight.jit.programs import Programs
@@ -28,6 +29,12 @@ from rushlight.random import Generator, default_generator
 from rushlight.tensor import Tensor
 
 PROGRAM = Format("rushlight program", 1)
+FIELDS = frozenset(
+    {
+        "name", "training", "tensors", "names", "numbers", "generators", "gradients", "programs",
+        "methods", "attributes", "left_out",
+    }
+)  # fmt: skip
 EXTRA = "extra/"
 MOST_TEXT = 1 << 28  # bytes of the text of a graph
 
@@ -47,7 +54,8 @@ def save(programs: Programs, f: Any, extra: Mapping[str, Any] | None = None) -> 
 
 def store(programs: Programs, file: BinaryIO, extra: Mapping[str, Any] | None) -> None:
     """Writes the archive."""
-    made, state = programs.complete(), programs.state
+    named, state = programs.named(), programs.state
+    made = [program for several in named.values() for program in several]
     tensors = state.current()
     value = {
         "name": programs.name,
@@ -61,6 +69,8 @@ def store(programs: Programs, file: BinaryIO, extra: Mapping[str, Any] | None) -
             {each.name: getattr(program.border, each.name) for each in fields(Border)}
             for program in made
         ],
+        "methods": [name for name, several in named.items() for _ in several],
+        **dict(zip(("attributes", "left_out"), surroundings(programs), strict=True)),
     }
     members = {f"graphs/{i}.txt": str(program.graph).encode() for i, program in enumerate(made)}
     for name, content in (extra or {}).items():
@@ -69,6 +79,15 @@ def store(programs: Programs, file: BinaryIO, extra: Mapping[str, Any] | None) -
         data = content.encode() if isinstance(content, str) else bytes(content)
         members[EXTRA + name] = data
     write(value, file, PROGRAM, members)
+
+
+def surroundings(programs: Programs) -> tuple[dict[str, Any], dict[str, str]]:
+    """The plain attributes of the module, and what a file does not keep of it."""
+    if programs.module is None:
+        return {}, programs.left_out
+    names = [name for name, _, _ in programs.state.names]
+    kept, others = attributes_of(programs.module, names)
+    return kept, programs.left_out | others
 
 
 def stored(t: Tensor) -> Tensor:
@@ -106,13 +125,13 @@ def parsed(data: Any, extra: dict[str, Any] | None, mapped: bool) -> Programs:
     if INDEX not in archive:
         raise CheckpointError("the archive holds no program of Rushlight's")
     value = read(archive, mapped, PROGRAM)
-    known = {"name", "training", "tensors", "names", "numbers", "generators", "gradients"}
-    if not isinstance(value, dict) or {*value} != known | {"programs"}:
+    if not isinstance(value, dict) or {*value} != FIELDS:
         raise CheckpointError("the index does not have the fields of a program")
     state = read_state(value)
     programs = Programs(None, text_of(value["name"]), state)
     programs.starts_training = value["training"] is True
-    for number, plain in enumerate(value["programs"]):
+    read_surroundings(programs, value)
+    for number, (plain, method) in enumerate(zip(value["programs"], value["methods"], strict=True)):
         name = f"graphs/{number}.txt"
         if name in archive and archive.members[name].file_size > MOST_TEXT:
             raise CheckpointError(f"the text of the graph {number} is too long")
@@ -128,12 +147,32 @@ def parsed(data: Any, extra: dict[str, Any] | None, mapped: bool) -> Programs:
             raise
         except Exception as error:
             raise CheckpointError(f"the graph {number} is no graph ({error})") from None
-        programs.list.append(program)
+        own = programs if method == "forward" else programs.methods[method]
+        own.list.append(program)
     for name in extra or {}:
         if EXTRA + name in archive:
             extra[name] = archive.read(EXTRA + name)  # type: ignore[index]
     resume(programs, value["generators"])
     return programs
+
+
+def read_surroundings(programs: Programs, value: dict[str, Any]) -> None:
+    """The methods and plain attributes of a file."""
+    if not isinstance(value["attributes"], dict) or not is_plain(value["attributes"]):
+        raise CheckpointError("an attribute is no plain value")
+    if not isinstance(value["left_out"], dict) or not is_plain(value["left_out"]):
+        raise CheckpointError("what it has not is no list of names")
+    names = [name for name, _, _ in programs.state.names]
+    methods = [name for name in dict.fromkeys(value["methods"]) if name != "forward"]
+    try:
+        check_names([*names, *map(text_of, value["attributes"]), *map(text_of, methods)])
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+    if len(value["methods"]) != len(value["programs"]):
+        raise CheckpointError("a program is that of no method")
+    programs.attributes, programs.left_out = value["attributes"], value["left_out"]
+    for name in methods:
+        programs.methods[name] = Programs(None, f"{programs.name}.{name}", programs.state)
 
 
 def read_state(value: dict[str, Any]) -> State:
@@ -165,7 +204,8 @@ def read_state(value: dict[str, Any]) -> State:
 
 def resume(programs: Programs, generators: Any) -> None:
     """Programs draw from the process's generator if they did; a training step sets it back."""
-    trains = any([program.trains for program in programs.list])
+    several = (programs, *programs.methods.values())
+    trains = any([program.trains for each in several for program in each.list])
     for number, (is_process, data) in enumerate(generators):
         if is_process is True:
             if trains:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight.graph.ir import Graph
 from rushlight.jit import files
+from rushlight.jit.attributes import restore
 from rushlight.jit.code import code_of
 from rushlight.jit.programs import Programs
 from rushlight.jit.state import State
@@ -28,6 +29,13 @@ class ScriptFunction:
         functools.update_wrapper(self, function)
         name = getattr(function, "__qualname__", type(function).__name__)
         self.programs = Programs(function, name, State())
+
+    @classmethod
+    def of(cls, programs: Programs) -> ScriptFunction:
+        """A method, whose programs are known."""
+        found = cls.__new__(cls)
+        found.programs = programs
+        return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.programs(*args, **kwargs)
@@ -122,6 +130,13 @@ class RecursiveScriptModule(ScriptModule):
             setattr(self._module, name, value)
 
     def __getattr__(self, name: str) -> Any:
+        programs = self.__dict__["_programs"]
+        if name in programs.methods:
+            return ScriptFunction.of(programs.methods[name])
+        if programs.function is None and name in programs.left_out:
+            raise AttributeError(
+                f"{programs.name} has no {name!r} in its file: it is {programs.left_out[name]}"
+            )
         return getattr(self.__dict__["_module"], name)
 
     def __getitem__(self, index: Any) -> Any:
@@ -190,6 +205,8 @@ def restored(data: bytes) -> RecursiveScriptModule:
 def loaded(programs: Programs) -> RecursiveScriptModule:
     """A module of the programs of a file, whose tensors have their names in it."""
     module = programs.state.tree(ScriptModule)
+    restore(module, programs.attributes)
     module.train(programs.starts_training)
-    programs.module = module
+    for each in (programs, *programs.methods.values()):
+        each.module = module
     return RecursiveScriptModule(module, programs)

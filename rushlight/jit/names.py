@@ -6,8 +6,10 @@ What is written for TorchScript's compiler (annotations, marks on methods) is pl
 from __future__ import annotations
 
 import builtins
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from rushlight.autograd.modes import local
@@ -66,7 +68,31 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     return marked(drop, **kwargs)
 
 
-unused = export = script_method = interface = _overload = _overload_method = marked
+unused = script_method = interface = _overload = _overload_method = marked
+EXPORTED: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+
+
+def export(fn: FunctionType) -> FunctionType:
+    """Marks a method that becomes a program beside ``forward``, once it was called.
+
+    >>> class Net(rl.nn.Module):
+    ...     def forward(self, x):
+    ...         return x + 1
+    ...     @rl.jit.export
+    ...     def back(self, y):
+    ...         return y - 1
+    >>> net = rl.jit.script(Net())
+    >>> net.back(net(rl.ones(2)))
+    tensor([1., 1.])
+    """
+    EXPORTED.add(fn)
+    return fn
+
+
+def exported_methods(cls: type) -> list[str]:
+    """The names of methods that :func:`export` marks."""
+    methods = {name: f for kind in reversed(cls.__mro__) for name, f in vars(kind).items()}
+    return [name for name, f in methods.items() if type(f) is FunctionType and f in EXPORTED]
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:

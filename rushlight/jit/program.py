@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter
 from rushlight.codegen.reach import check_reach
@@ -62,6 +63,7 @@ class Border:
     symbols: list[tuple[str, int]] = field(default_factory=list)  # sizes, each with an example
     conditions: list[tuple[str, str, str, bool]] = field(default_factory=list)  # on sizes
     training: bool | None = None  # the mode of the module, if that makes a difference
+    lost: str = ""  # why the results have no gradients, if it is not for lack of any
 
 
 class Mismatch(TypeError):
@@ -226,6 +228,8 @@ class Program:
         if made.backward is None:
             arrays: Sequence[Any] = made.forward.run(inputs, captured)
             outputs, rest = [wrap(a) for a in arrays[: border.count]], arrays[border.count :]
+            if border.lost and local.state.grad:
+                outputs = [*without_gradients(border.lost, outputs, tensors)]
         else:
             call = Call(made, tensors, inputs, captured)  # type: ignore[arg-type]
             found = Differentiable.apply(call, *call.wanted)
@@ -284,6 +288,28 @@ class Program:
         if made is None or not made.serves(state):
             made = self.made[key] = Made(self, key, state)
         return made
+
+
+class Lost(Function):
+    """Results through which no gradients go; who wants some learns why."""
+
+    @staticmethod
+    def forward(ctx: Any, why: str, outputs: Sequence[Tensor], *wanted: Tensor) -> Any:
+        ctx.why = why
+        ctx.mark_non_differentiable(*[t for t in outputs if not t.is_floating_point()])
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise RuntimeError(f"no gradients go through this program: {ctx.why}")
+
+
+def without_gradients(
+    why: str, outputs: Sequence[Tensor], tensors: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """Results with a history that ends with an error, if one of these tensors wants a gradient."""
+    wanted = [t for t in tensors if t.requires_grad]
+    return Lost.apply(why, outputs, *wanted) if wanted else outputs
 
 
 def fits(expected: ir.TensorType, array: np.ndarray, sizes: dict[str, int]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rushlight.autograd.modes import local
 from rushlight.config import config
+from rushlight.errors import warn
 from rushlight.graph.epoch import epoch
 from rushlight.graph.ir import Graph, show_graph
 from rushlight.jit.inline import inlined
@@ -44,6 +45,9 @@ class Programs:
         self.examples: list[Example] = []  # arguments that the programs were recorded with
         self.any_size = {mode: AnySize(None) for mode in (None, True, False)}
         self.starts_training = False  # the mode in which the programs of a file were saved
+        self.methods: dict[str, Programs] = {}  # of a module, beside forward
+        self.attributes: dict[str, Any] = {}  # of the module in a file
+        self.left_out: dict[str, str] = {}  # what the file has not, and why
         self.looked: object = None  # the epoch in which the modes of modules were looked at
         self.others: tuple[str, ...] = ()
 
@@ -153,14 +157,37 @@ class Programs:
         assert self.function is not None
         found = []
         parameters = [] if self.module is None else list(self.module.parameters())
-        with switched(self.module, mode):
-            for any_size in (None, True):
-                try:
+        try:
+            with switched(self.module, mode):
+                for any_size in (None, True):
                     made = record(self.function, args, kwargs, self.state, parameters, any_size)
-                except Exception:  # batch norm of one sample, say: this mode is not saved
-                    continue
-                made.border.training = mode
-                found.append(made)
+                    made.border.training = mode
+                    found.append(made)
+        except Exception as error:  # batch norm of one sample, say
+            if not any([program.border.training is mode for program in (*self.list, *found)]):
+                name = "training" if mode else "evaluation"
+                warn(f"{self.name} is saved without a program for {name} mode: {error}")
+        return found
+
+    def method(self, name: str) -> Programs:
+        """The programs of another method of the module."""
+        if name not in self.methods:
+            function = getattr(self.module, name)
+            self.methods[name] = Programs(function, f"{self.name}.{name}", self.state, self.module)
+        return self.methods[name]
+
+    def named(self) -> dict[str, list[Program]]:
+        """All programs that a file needs, by methods; those that have none are warned of."""
+        found = {"forward": self.complete()}
+        for name, inner in self.methods.items():
+            if inner.list:
+                found[name] = inner.complete()
+            else:
+                self.left_out[name] = "a method that was never called"
+                warn(
+                    f"{inner.name} is exported, but not saved: it has no program yet. Call it once "
+                    "with an example, or use rl.jit.trace_module"
+                )
         return found
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -52,14 +52,17 @@ def record(
     program = arguments.traced(state)
     wanted = [t for t in (*arguments.tensors, *parameters) if may_want(t)]
     trains = bool(program.border.gradients or program.border.found)
+    known = any_size if isinstance(any_size, AnySize) else None
     with nullcontext() if trains else wanting(wanted), nullcontext() if trains else enable_grad():
-        try:
-            known = any_size if isinstance(any_size, AnySize) else None
+        general = None
+        with suppress(TraceError):  # then it is a program for these sizes
             general = arguments.traced_for_all(state, known) if any_size else None
-            if general is not None:
-                return general
-            return program if trains else arguments.traced(state)
-        except Exception:  # it may write to tensors in place, which leaves with gradients forbid
+        if general is not None or trains:
+            return general or program
+        try:
+            return arguments.traced(state)
+        except Exception as error:  # such as a write to an argument, which leaves forbid
+            program.border.lost = f"{type(error).__name__}: {error}"
             return program
 
 

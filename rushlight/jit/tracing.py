@@ -15,7 +15,7 @@ from rushlight.jit.functions import (
     ScriptModule,
     loaded,
 )
-from rushlight.jit.names import strict_fusion
+from rushlight.jit.names import exported_methods, strict_fusion
 from rushlight.jit.programs import Programs
 from rushlight.jit.state import State
 from rushlight.nn.module import Module
@@ -67,12 +67,19 @@ def positional(inputs: Any) -> tuple[Any, ...]:
 
 
 def trace_module(mod: Module, inputs: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-    """:func:`trace` of a module with a dict of examples; a program has the method ``forward``."""
-    if set(inputs) != {"forward"}:
-        raise NotImplementedError(
-            f"trace_module(): a program has one method, forward; got {sorted(inputs)}"
-        )
-    return trace(mod, inputs["forward"], *args, **kwargs)
+    """:func:`trace` of several methods of a module, with examples for each of them.
+
+    >>> net = rl.jit.trace_module(rl.nn.Linear(2, 3), {"forward": rl.ones(1, 2)})
+    >>> net(rl.ones(5, 2)).shape
+    rushlight.Size([5, 3])
+    """
+    made = script(mod)
+    for name, example in inputs.items():
+        if name == "forward":
+            trace(made, example, *args, **kwargs)
+        else:
+            made._programs.method(name).record(positional(example), {})
+    return made
 
 
 def script(
@@ -107,7 +114,10 @@ def script(
         raise TypeError(f"script() takes a function or a module, got {obj!r}")
     made: Any
     if isinstance(obj, Module):
-        made = RecursiveScriptModule(obj, Programs(obj, type(obj).__name__, State(obj), obj))
+        programs = Programs(obj, type(obj).__name__, State(obj), obj)
+        for name in exported_methods(type(obj)):
+            programs.method(name)
+        made = RecursiveScriptModule(obj, programs)
     else:
         made = ScriptFunction(obj)
     for example in example_inputs or ():

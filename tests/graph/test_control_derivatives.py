@@ -30,7 +30,8 @@ def test_higher_derivatives_are_those_of_dynamic_mode(
         y = sum([t.square().sum() for t in (result if isinstance(result, tuple) else (result,))])
         for _ in range(order - 1):
             gradients = rl.autograd.grad(y, (x, w), create_graph=True, allow_unused=True)
-            y = sum([g.sin().sum() for g in gradients if g is not None])
+            # The sine of a gradient of 1e6 is mostly rounding after two more derivatives.
+            y = sum([(1 + g * g).log().sum() for g in gradients if g is not None])
         found = rl.autograd.grad(y, (x, w), allow_unused=True)
         zeros = [rl.zeros(t.shape) if g is None else g for t, g in zip((x, w), found, strict=True)]
         return [y.detach(), *zeros]
@@ -39,7 +40,7 @@ def test_higher_derivatives_are_those_of_dynamic_mode(
     compiled = rl.compile(function, fullgraph=True)
     for point in POINTS[:2]:
         for a, b in zip(compiled(*arguments(point)), function(*arguments(point)), strict=True):
-            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", ["product_in_a_loop", "early_exit"])

@@ -408,3 +408,63 @@ def test_statistics_that_are_one_with_weights() -> None:
     assert [name for name, _ in loaded.named_parameters()] == ["s", "b"]
     assert loaded.s.tolist() == [1.0] * 3
     assert loaded.s_var.tolist() != [1.0] * 3
+
+
+def test_max_roi_pool() -> None:
+    text = """
+    g (float[N, C, H, W] x, float[R, 5] rois) => (float[R, C, 2, 2] y) {
+        y = MaxRoiPool<pooled_shape = [2, 2], spatial_scale = 0.5>(x, rois)
+    }
+    """
+    net = rl.onnx.load(model(text))
+    x = rl.arange(32.0).reshape(2, 1, 4, 4)
+    rois = rl.tensor([[0.0, 0, 0, 6, 6], [1, 2, 2, 3, 5], [0, 8, 8, 9, 9]])
+    # Cells of 2 × 2 pixels; of 2 × 1, in which rows are shared; a region outside of the image.
+    expected = [[[5, 7], [13, 15]], [[25, 26], [29, 30]], [[0, 0], [0, 0]]]
+    for run in (net, rl.compile(net, fullgraph=True)):
+        assert run(x, rois)[:, 0].tolist() == expected
+
+
+def ml_model(text: str) -> Any:
+    found = model(text)
+    found.opset_import.add(domain="ai.onnx.ml", version=4)
+    return found
+
+
+def test_codes_of_categories() -> None:
+    net = rl.onnx.load(
+        ml_model("""
+    g (int64[N] x) => (float[N, 3] y) {
+        y = ai.onnx.ml.OneHotEncoder<cats_int64s = [5, 7, 9]>(x)
+    }
+    """)
+    )
+    assert net(rl.tensor([7, 5, 1])).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    net = rl.onnx.load(
+        ml_model("""
+    g (int64[N] x) => (int16[N] y) {
+        y = ai.onnx.ml.LabelEncoder<
+            keys_tensor = int64[2] {4, 6}, values_tensor = int16[2] {1, 2},
+            default_tensor = int16[1] {9}
+        >(x)
+    }
+    """)
+    )
+    assert net(rl.tensor([6, 4, 5])).tolist() == [2, 1, 9]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("TF", [0, 2, 1, 2]), ("IDF", [0, 3, 4, 2]), ("TFIDF", [0, 6, 4, 4])]
+)
+def test_counts_of_sequences(mode: str, expected: list[float]) -> None:
+    text = f"""
+    g (int64[N] x) => (float[4] y) {{
+        y = TfIdfVectorizer<
+            mode = "{mode}", min_gram_length = 1, max_gram_length = 2, max_skip_count = 1,
+            pool_int64s = [3, 8, 1, 2, 2, 1], ngram_counts = [0, 2], ngram_indexes = [1, 0, 3, 2],
+            weights = [3.0, 5.0, 2.0, 4.0]
+        >(x)
+    }}
+    """
+    net = rl.onnx.load(model(text))
+    assert net(rl.tensor([1, 3, 2, 3, 1, 2])).tolist() == expected

@@ -21,7 +21,7 @@ from onnx import numpy_helper  # noqa: E402
 UNSUPPORTED = {
     "string|regex|strnorm|label_encoder": "there are no tensors of strings",
     "image_decoder": "no decoders of images: they are data, not layers",
-    "tfidfvectorizer|tree_ensemble": "no trees, no bags of words",
+    "tree_ensemble": "no trees",
     "gradient_of": "no gradients in graphs: loaded models have their own",
     "bernoulli|training_dropout": "other random numbers than those of NumPy",
     "scales_(linear|cubic)_align_corners": "as onnxruntime has it: between whole pixels",

@@ -131,18 +131,86 @@ def label_encoder(
     *,
     keys_int64s: Sequence[int] = (),
     keys_floats: Sequence[float] = (),
+    keys_tensor: np.ndarray | None = None,
     values_int64s: Sequence[int] = (),
     values_floats: Sequence[float] = (),
+    values_tensor: np.ndarray | None = None,
     default_int64: int = -1,
     default_float: float = -0.0,
+    default_tensor: np.ndarray | None = None,
 ) -> Tensor:
     """The value of the key that an element is equal to."""
-    if not (keys_int64s or keys_floats) or not (values_int64s or values_floats):
-        raise OnnxError("keys and values that are numbers are needed")
-    keys = np.array(keys_int64s) if keys_int64s else np.array(keys_floats, np.float32)
-    other: Any = default_int64 if values_int64s else default_float
-    kind = np.int64 if values_int64s else np.float32
-    table = tensor_of(np.array([*(values_int64s or values_floats), other], kind))
+    keys = listed(keys_int64s, keys_floats, keys_tensor)
+    values = listed(values_int64s, values_floats, values_tensor)
+    other = default_float if values.dtype.kind == "f" else default_int64
+    last = np.array([other]) if default_tensor is None else default_tensor.reshape(1)
+    table = tensor_of(np.concatenate([values, last.astype(values.dtype)]))
     equal = x.unsqueeze(-1) == tensor_of(keys)
     place = ops.where(equal.any(-1), equal.to(dtypes.uint8).argmax(-1), len(keys))
     return table[place]
+
+
+def listed(whole: Sequence[int], floats: Sequence[float], array: np.ndarray | None) -> np.ndarray:
+    """Numbers that a file gives in one of three ways."""
+    if array is not None:
+        return array.reshape(-1)
+    if not whole and not floats:
+        raise OnnxError("keys and values that are numbers are needed")
+    return np.array(whole, np.int64) if whole else np.array(floats, np.float32)
+
+
+@op("OneHotEncoder", domain=DOMAIN)
+def one_hot_encoder(x: Tensor, *, cats_int64s: Sequence[int], zeros: int = 1) -> Tensor:
+    """A one in the place of the category of each element; only zeros, if it has none."""
+    found = x.unsqueeze(-1) == tensor_of(np.array(cats_int64s, np.int64))
+    return found.to(dtypes.float32)
+
+
+@op("TfIdfVectorizer")
+def tf_idf_vectorizer(
+    x: Tensor,
+    *,
+    mode: str,
+    pool_int64s: Sequence[int],
+    ngram_counts: Sequence[int],
+    ngram_indexes: Sequence[int],
+    weights: Sequence[float] = (),
+    min_gram_length: int,
+    max_gram_length: int,
+    max_skip_count: int,
+) -> Tensor:
+    """How often each sequence of a pool is found, with up to so many elements skipped in between.
+
+    ``ngram_counts`` says where the sequences of one, two, … elements begin in the pool.
+    """
+    if mode not in ("TF", "IDF", "TFIDF"):
+        raise OnnxError(f"mode={mode!r} is not supported")
+    rows = x.reshape(1, -1) if x.ndim == 1 else x
+    ends = [*ngram_counts[1:], len(pool_int64s)]
+    counts = []
+    for n, (start, end) in enumerate(zip(ngram_counts, ends, strict=True), 1):
+        grams = np.array(pool_int64s[start:end], np.int64).reshape(-1, n)
+        total = ops.zeros(rows.shape[0], len(grams))
+        if min_gram_length <= n <= max_gram_length:
+            for step in range(1, max_skip_count + 2 if n > 1 else 2):
+                total = total + found_in(rows, grams, step)
+        counts.append(total)
+    found = ops.cat(counts, 1)
+    if mode == "IDF":
+        found = (found > 0).to(dtypes.float32)
+    if mode != "TF" and weights:
+        found = found * vector(weights)
+    y = ops.zeros(rows.shape[0], max(ngram_indexes) + 1)
+    y = y.index_add(1, tensor_of(np.array(ngram_indexes, np.int64)), found)
+    return y[0] if x.ndim == 1 else y
+
+
+def found_in(rows: Tensor, grams: np.ndarray, step: int) -> Tensor:
+    """How often each of some sequences of equal length is in a row, at every ``step``-th place."""
+    n, length = grams.shape[1], rows.shape[1]
+    count = length - (n - 1) * step
+    if count <= 0:
+        return ops.zeros(rows.shape[0], len(grams))
+    windows = ops.stack([rows[:, k * step : k * step + count] for k in range(n)], -1)
+    equal = (windows.unsqueeze(2) == tensor_of(grams)).all(-1)
+    return equal.to(dtypes.float32).sum(1)

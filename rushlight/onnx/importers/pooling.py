@@ -215,3 +215,24 @@ def max_unpool(
     wanted = integers(output_shape)
     spare = [a - b for a, b in zip(wanted[2:], least, strict=True)]
     return padded(result, [0] * ndim, spare)
+
+
+@op("MaxRoiPool")
+def max_roi_pool(
+    x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Tensor:
+    """The largest elements in the cells of each region: (image, left, top, right, bottom)."""
+    y = x[rois[:, 0].to(dtypes.int64)]
+    corners = ops.floor(rois[:, 1:] * spatial_scale + 0.5)
+    for d, first, cells in ((-1, 0, pooled_shape[1]), (-2, 1, pooled_shape[0])):
+        start, end = corners[:, first], corners[:, first + 2]
+        size = ops.clamp(end - start + 1, min=1.0) / cells
+        places = ops.arange(x.shape[d]).to(x.dtype)
+        parts = []
+        for cell in range(cells):
+            low, high = [start + e for e in (ops.floor(cell * size), ops.ceil((cell + 1) * size))]
+            inside = ops.logical_and(places >= low[:, None], places < high[:, None])
+            inside = inside[:, None, None] if d == -1 else inside[:, None, :, None]
+            parts.append(ops.amax(ops.where(inside, y, -math.inf), d))
+        y = ops.stack(parts, d)
+    return ops.where(y == -math.inf, 0.0, y)

@@ -119,7 +119,7 @@ def check_node(node: Node, states: set[Node], depth: int) -> None:
     try:
         kinds = result_types(node.op, types, attrs)
     except Exception:
-        if not node.op.library or node.op.subscripts is not None:
+        if not node.op.library or node.op.infer is not None:
             raise
         return  # programs call its kernel, which may refuse zeros, and copy what it gives
     if draws:

@@ -140,10 +140,12 @@ class Linear(Op):
         return (input, weight, bias), {}
 
     def infer(self, arrays, attrs):
-        x, weight, _ = arrays
+        x, weight, bias = arrays
         if x.dtype in UNUSUAL:
             return NotImplemented
-        return np.empty((*x.shape[:-1], len(weight)), x.dtype)
+        rows, count = x.shape[:-1], len(weight)
+        check_product("linear", x, weight.T, bias, (*rows, count))
+        return np.empty((*rows, count), x.dtype)
 
     def eager(self, x, weight, bias):
         if x.dtype in UNUSUAL:
@@ -229,6 +231,18 @@ def check_expandable(bias: Tensor, shape: tuple[int, ...]) -> None:
         bias.expand(shape)
 
 
+def check_product(
+    name: str, a: np.ndarray, b: np.ndarray, added: np.ndarray | None, shape: tuple[int, ...]
+) -> None:
+    """An error unless rows of ``a`` and a matrix ``b`` can be multiplied and added to."""
+    if b.ndim != 2 or a.shape[-1:] != b.shape[:1]:
+        raise ValueError(f"{name}: shapes {a.shape} and {b.shape} cannot be multiplied")
+    if added is not None and not is_expandable(added.shape, shape):
+        raise ValueError(f"{name}: {added.shape} cannot be added to {shape}")
+    if a.dtype is not b.dtype or (added is not None and added.dtype is not a.dtype):
+        raise mixed(name, a, b, *[x for x in (added,) if x is not None])
+
+
 def combine(
     name: str,
     input: Any,
@@ -268,8 +282,10 @@ class PlusMm(Op):
         return (input, a, b), {}
 
     def infer(self, arrays, attrs):
-        _, a, b = arrays
-        return np.empty((len(a), b.shape[1]), a.dtype)
+        input, a, b = arrays
+        shape = (len(a), b.shape[1])
+        check_product("addmm", a, b, input, shape)
+        return np.empty(shape, a.dtype)
 
     def eager(self, input, a, b):
         if a.dtype in dtypes.HALF:

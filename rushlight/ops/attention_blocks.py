@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.autograd.engine import is_expandable
 from rushlight.kernels import attention as kernels
 from rushlight.ops.base import Op
 from rushlight.tensor import Tensor
@@ -23,6 +24,19 @@ class Blocked(Op, abstract=True):
         return operands, {"scale": scale, "causal": causal}
 
 
+def rows_of(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None, noise: np.ndarray | None
+) -> tuple[int, ...]:
+    """The shape of the rows of a result; an error unless the operands fit together."""
+    rows, columns = (*kernels.batch_of(q, k, v), q.shape[-2]), k.shape[-2]
+    added = [x for x in (bias, noise) if x is not None]
+    fits = q.shape[-1] == k.shape[-1] and v.shape[-2] == columns and q.dtype == k.dtype == v.dtype
+    if not fits or not all([is_expandable(x.shape, (*rows, columns)) for x in added]):
+        shapes = [x.shape for x in (q, k, v, *added)]
+        raise ValueError(f"operands {shapes} of attention do not fit")
+    return rows
+
+
 class Attend(Blocked):
     """Attention, and for its gradient each row's largest score and sum of exp(score - largest)."""
 
@@ -30,8 +44,8 @@ class Attend(Blocked):
     results = ("y", "tops", "totals")
 
     def infer(self, arrays, attrs):
-        q, k, v = arrays[:3]
-        rows = (*kernels.batch_of(q, k, v), q.shape[-2])
+        q, _, v = arrays[:3]
+        rows = rows_of(*arrays)
         return tuple([np.empty((*rows, n), q.dtype) for n in (v.shape[-1], 1, 1)])
 
     def eager(self, q, k, v, bias, noise, *, scale, causal):
@@ -46,6 +60,11 @@ class AttendGradient(Blocked):
     results = ("dq", "dk", "dv")
 
     def infer(self, arrays, attrs):
+        q, _, v = arrays[4:7]
+        rows = rows_of(*arrays[4:])
+        for a, n in zip(arrays[:4], (v.shape[-1], v.shape[-1], 1, 1), strict=True):
+            if a.shape != (*rows, n) or a.dtype != q.dtype:
+                raise ValueError(f"{a.dtype}{a.shape} beside rows {q.dtype}{rows}")
         return tuple([np.empty(a.shape, a.dtype) for a in arrays[4:7]])
 
     def eager(self, g, y, tops, totals, q, k, v, bias, noise, *, scale, causal):

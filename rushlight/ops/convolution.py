@@ -47,7 +47,8 @@ class Convolve(Op):
         return (x, w, bias), {"geometry": geometry, "count": count}
 
     def infer(self, arrays, attrs):
-        x, w, _ = arrays
+        x, w, bias = arrays
+        check_images(x, w, bias, w.shape[1] * attrs["geometry"].groups, len(w))
         return images((x.shape[0], w.shape[0], *attrs["count"]), x, w)
 
     def eager(self, x, w, bias, *, geometry, count):
@@ -83,8 +84,9 @@ class ConvolveTransposed(Op):
         return (y, w, bias), {"geometry": geometry, "size": size}
 
     def infer(self, arrays, attrs):
-        y, w, _ = arrays
+        y, w, bias = arrays
         channels = w.shape[1] * attrs["geometry"].groups
+        check_images(y, w, bias, len(w), channels)
         return images((y.shape[0], channels, *attrs["size"]), y, w)
 
     def eager(self, y, w, bias, *, geometry, size):
@@ -120,6 +122,8 @@ class ConvolveWeight(Op):
 
     def infer(self, arrays, attrs):
         x, y = arrays
+        if x.ndim != y.ndim or len(x) != len(y) or x.dtype != y.dtype:
+            raise ValueError(f"images {x.dtype}{x.shape} and their results {y.dtype}{y.shape}")
         channels = x.shape[1] // attrs["geometry"].groups
         return np.empty((y.shape[1], channels, *attrs["kernel"]), x.dtype)
 
@@ -146,6 +150,14 @@ convolve_transposed = registry["convolve_transposed"].call
 convolve_weight = registry["convolve_weight"].call
 for _name in ("convolve", "convolve_transposed"):
     registry[_name].node.__name__ = "ConvolutionBackward0"  # PyTorch's name
+
+
+def check_images(x: ndarray, w: ndarray, bias: ndarray | None, channels: int, results: int) -> None:
+    """An error unless images have as many channels as a weight is for, and a bias for results."""
+    fits = x.ndim == w.ndim and x.shape[1] == channels and x.dtype == w.dtype
+    if not fits or (bias is not None and bias.shape != (results,)):
+        shapes = [a.shape for a in (x, w, bias) if a is not None]
+        raise ValueError(f"operands {shapes} of a convolution do not fit")
 
 
 def images(shape: Sizes, *operands: ndarray) -> ndarray:

@@ -18,13 +18,15 @@ from rushlight.ops.base import Op
 from rushlight.tensor import Tensor
 
 STATES, STATE = 0, -1  # of all times, of one
+WEIGHT, BIAS = -2, -3  # w_hh, b_hh
 Array = np.ndarray
 
 
 class Scan(Op, abstract=True):
     """An op of rows; ``results`` names what it gives, and ``widths`` says their columns.
 
-    A width is a number of blocks, or ``STATES`` of all times, or the ``STATE`` of one.
+    A width is a number of blocks, or ``STATES`` of all times, or the ``STATE`` of one; ``given``
+    are those of operands, among which there are a ``WEIGHT`` and perhaps a ``BIAS``.
     """
 
     function = method = differentiable = False
@@ -32,6 +34,7 @@ class Scan(Op, abstract=True):
     library = "a loop over time"
     backward = False
     cell: Cell
+    given: tuple[int, ...]
     results: tuple[str, ...]
     widths: tuple[int, ...]
 
@@ -39,10 +42,22 @@ class Scan(Op, abstract=True):
         return operands, {"steps": steps, "reverse": reverse}
 
     def infer(self, arrays, attrs):
-        rows, size = len(arrays[0]), arrays[self.operands.index("w_hh")].shape[1]
+        rows, (_, size) = len(arrays[0]), arrays[self.given.index(WEIGHT)].shape
         more = rows // attrs["steps"]
         special = {STATES: (rows + more, size), STATE: (more, size)}
-        shapes = [special.get(n, (rows, n * size)) for n in self.widths]
+        blocks = self.cell.gates * size
+        special |= {WEIGHT: (blocks, size), BIAS: (blocks,)}
+        needed, shapes = [
+            [special.get(n, (rows, n * size)) for n in widths]
+            for widths in (self.given, self.widths)
+        ]
+        operands = [a.shape for a in arrays]
+        if (
+            operands != needed
+            or more * attrs["steps"] != rows
+            or len({a.dtype for a in arrays}) > 1
+        ):
+            raise ValueError(f"its operands are {operands}, not {needed}")
         found = tuple([np.empty(shape, arrays[0].dtype) for shape in shapes])
         return found if len(found) > 1 else found[0]
 
@@ -71,7 +86,7 @@ class LstmScan(Scan):
     """All h and c, the gates (i, f, g, o), and tanh(c)."""
 
     cell = CELLS["lstm"]
-    operands = ("z", "h", "c", "w_hh")
+    operands, given = ("z", "h", "c", "w_hh"), (4, STATE, STATE, WEIGHT)
     results, widths = ("hs", "cs", "gates", "tanh"), (STATES, STATES, 4, 1)
 
 
@@ -80,6 +95,7 @@ class LstmScanGradient(Scan):
 
     cell, backward = CELLS["lstm"], True
     operands = ("dy", "dh", "dc", "gates", "tanh", "c_before", "w_hh")
+    given = (1, STATE, STATE, 4, 1, 1, WEIGHT)
     results, widths = ("dz", "dh_first", "dc_first"), (4, STATE, STATE)
 
 
@@ -87,7 +103,7 @@ class GruScan(Scan):
     """All h, the gates (r, u, n), and what the state contributes to n."""
 
     cell = CELLS["gru"]
-    operands = ("z", "h", "w_hh", "b_hh")
+    operands, given = ("z", "h", "w_hh", "b_hh"), (3, STATE, WEIGHT, BIAS)
     results, widths = ("hs", "gates", "inner"), (STATES, 3, 1)
 
 
@@ -96,6 +112,7 @@ class GruScanGradient(Scan):
 
     cell, backward = CELLS["gru"], True
     operands = ("dy", "dh", "gates", "inner", "h_before", "w_hh")
+    given = (1, STATE, 3, 1, 1, WEIGHT)
     results, widths = ("dx", "dz", "dh_first"), (3, 3, STATE)
 
 
@@ -103,7 +120,7 @@ class RnnTanhScan(Scan):
     """All h."""
 
     cell = CELLS["rnn_tanh"]
-    operands = ("z", "h", "w_hh")
+    operands, given = ("z", "h", "w_hh"), (1, STATE, WEIGHT)
     results, widths = ("hs",), (STATES,)
 
 
@@ -111,7 +128,7 @@ class RnnTanhScanGradient(Scan):
     """The gradients of z and of the first h."""
 
     cell, backward = CELLS["rnn_tanh"], True
-    operands = ("dy", "dh", "y", "w_hh")
+    operands, given = ("dy", "dh", "y", "w_hh"), (1, STATE, 1, WEIGHT)
     results, widths = ("dz", "dh_first"), (1, STATE)
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 import rushlight as rl
+from rushlight.io import CheckpointError
+from rushlight.io.checkpoint import write
+from rushlight.jit import files
 from rushlight.jit.attributes import DEEPEST, attributes_of, is_plain
 
 
@@ -62,3 +65,30 @@ def test_plain_values() -> None:
         nested = [nested]
     assert all([is_plain(x) for x in (None, True, 1, 0.5, "x", [], ((1,),), {"a": {2: []}})])
     assert not any([is_plain(x) for x in (rl.ones(1), {1.5: 2}, {*()}, nested, [rl.float32])])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("methods", ["forward"]),
+        ("methods", [["forward"], "forward"]),
+        ("methods", ["train", "forward"]),
+        ("methods", None),
+        ("attributes", {"forward": 1}),
+        ("attributes", {"bias": 1}),
+        ("attributes", {"a": 1, "a.b": 2}),
+        ("attributes", {"": 1}),
+        ("attributes", [1]),
+        ("left_out", 3),
+    ],
+)
+def test_damaged_fields_are_refused(
+    field: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(index: Any, *rest: Any) -> None:
+        write(index | {field: value}, *rest)
+
+    monkeypatch.setattr(files, "write", damaged)
+    data = rl.jit.trace(rl.nn.Linear(2, 2), rl.ones(1, 2)).save_to_buffer()
+    with pytest.raises(CheckpointError):
+        rl.jit.load(io.BytesIO(data))

@@ -214,6 +214,7 @@ class Calls:
 
     def kernel(self, code: Code, buffers: Mapping[str, Place]) -> None:
         """A kernel of elements."""
+        self.holds.append(code.library)
         self.add(code.address, self.places([buffers[name] for name in code.names]), True)
 
     def product(self, plan: Product, weight: Array, a: Place, y: Place) -> None:
@@ -241,13 +242,8 @@ class Calls:
         steps, error = np.zeros((len(works), STEP), np.int64), np.zeros(2, np.int64)
         for row, (work, own) in zip(steps, works, strict=True):
             chunk = work.chunk if self.parts > 1 else work.parts
-            row[:5] = (
-                address(work.name),
-                own.ctypes.data,
-                work.parts,
-                chunk,
-                -(-work.parts // chunk),
-            )
+            count = work.parts
+            row[:5] = address(work.name), own.ctypes.data, count, chunk, -(-count // chunk)
         threads = pool()
         if self.parts > 1:
             threads.begin()

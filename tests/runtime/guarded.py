@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import rushlight as rl
-from rushlight.runtime import executable
+from rushlight.ops import registry
+from rushlight.runtime import executable, recurrent
 from rushlight.runtime.products import product
 
 F = rl.nn.functional
@@ -81,7 +82,7 @@ CASES: dict[str, Case] = {
 
 
 def run(at_end: bool) -> None:
-    """All cases, compiled, and products of dynamic mode."""
+    """All cases, compiled, and products and loops over time of dynamic mode."""
     executable.empty = lambda shape, dtype: guarded(shape, dtype, at_end)
     for name, (function, shapes) in CASES.items():
         for n in SIZES if name != "attention" else (5, 16):
@@ -96,6 +97,29 @@ def run(at_end: bool) -> None:
                 for letters in (left, right)
             ]
             product(("".join(left), "".join(right), "mn"), a, b)
+    for n in SIZES:
+        for dtype in (np.float32, np.float64):
+            loops(n, dtype, at_end)
+
+
+def loops(n: int, dtype: Any, at_end: bool) -> None:
+    """Packed sequences of a projected LSTM of ``n`` features, forward and backward."""
+    sizes, small = np.array([5, 3, 3, 1]), 1 + n // 2
+    narrow, wide = [filled((5, m), dtype, at_end) for m in (small, n)]
+    shapes = (4 * n, small), (small, n)
+    w_hh, w_hr = [filled(shape, dtype, at_end) for shape in shapes]
+    weights = recurrent.Weights(w_hh, None, w_hr)
+    z, dy = filled((12, 4 * n), dtype, at_end), filled((12, small), dtype, at_end)
+    whole = np.empty
+    recurrent.np.empty = lambda shape, dtype: guarded(shape, dtype, at_end)  # type: ignore
+    try:
+        for reverse in (False, True):
+            op, back = registry["lstm_scan"], registry["lstm_scan_gradient"]
+            y: Any = recurrent.forward(op, z, (narrow, wide), weights, sizes, reverse, True)
+            read = (*y.kept, y.before[1])
+            recurrent.backward(back, dy, (narrow, wide), read, weights, sizes, reverse)
+    finally:
+        recurrent.np.empty = whole
 
 
 if __name__ == "__main__":

@@ -83,25 +83,29 @@ class Host:
         return 0.0
 
 
+DEEPEST = 3  # formulas within each other that have words
 WORDS = {
     "neg": "minus", "sub": "minus", "add": "plus", "mul": "times", "truediv": "over",
     "pow": "to the power of",
 }  # fmt: skip
 
 
-def in_words(number: Any, inside: bool = False) -> str:
-    """What a number is called, with the names of those it is computed from; "" if it has none."""
+def in_words(number: Any, depth: int = 0) -> str:
+    """What a number is called, with the names of those it is computed from; "" if it has none.
+
+    A formula of many steps has none, either.
+    """
     if type(number) is not Host:
-        return f"{number:g}"
+        return f"{number:g}" if type(number) in (int, *LIFTED) else ""
     if not isinstance(number.formula, tuple):
         return str(number.formula)
     operation, *operands = number.formula
     name = operation.__name__.strip("_")
-    parts = [in_words(operand, True) for operand in operands]
+    parts = [in_words(operand, depth + 1) for operand in operands] if depth < DEEPEST else [""]
     if not all(parts):
         return ""
     text = f" {WORDS.get(name, name)} ".join(["", *parts] if len(parts) == 1 else parts).strip()
-    return f"({text})" if inside else text
+    return f"({text})" if depth else text
 
 
 class Numbers:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rushlight.drawing.picture import LEAF, OP, RESULT, Box, Frame, Part, Picture
 from rushlight.drawing.svg import Drawing, element
@@ -19,6 +20,9 @@ from rushlight.passes.order import Plan
 from rushlight.runtime.control import pieces, plan_inside
 from rushlight.runtime.executable import Executable
 
+if TYPE_CHECKING:
+    from rushlight.runtime.explain import Step as Row
+
 LARGEST_GROUP = 30  # nodes; of more, a frame only counts them
 MOST = 4  # outputs of one step that are named
 LARGEST = 1000  # steps and leaves that a picture shows
@@ -28,13 +32,13 @@ Path = tuple[tuple[int, int], ...]  # (step of a plan, graph inside it), from ou
 
 
 def graph_picture(
-    label: str, executable: Executable, numbers: Mapping[tuple[Path, int], Sequence[int]]
+    label: str, executable: Executable, rows: Mapping[tuple[Path, int], Sequence[Row]]
 ) -> str:
-    """The picture; ``numbers`` are the steps of the program for each step of a plan."""
+    """The picture; ``rows`` are the steps of the program for each step of a plan."""
     graph = executable.graph
     names = {node: f"input {i}" for i, node in enumerate(graph.inputs)}
     results = [(f"output {i}", node) for i, node in enumerate(graph.outputs)]
-    items = Items(label, graph, executable.plan, {**graph.names, **names}, results, (), numbers)
+    items = Items(label, graph, executable.plan, {**graph.names, **names}, results, (), rows)
     if len(items.parts) > LARGEST:
         return f"<p>{len(items.parts)} steps and values are too many to be drawn.</p>"
     if not items.parts:
@@ -67,9 +71,9 @@ class Items:
         names: Mapping[Node, str],
         results: Sequence[tuple[str, Node]],
         path: Path,
-        numbers: Mapping[tuple[Path, int], Sequence[int]],
+        rows: Mapping[tuple[Path, int], Sequence[Row]],
     ) -> None:
-        self.label, self.names, self.path, self.numbers = label, names, path, numbers
+        self.label, self.names, self.path, self.rows = label, names, path, rows
         self.parts: list[Box | Frame] = []
         self.arrows: list[tuple[int, int]] = []
         self.place: dict[Node, int] = {}
@@ -96,7 +100,8 @@ class Items:
         """One box for all outputs that come from the same place."""
         found: dict[int | None, list[str]] = {}
         for name, node in results:
-            found.setdefault(self.maker(node), []).append(f"{name}: {node.type}")
+            text = node.attrs["value"].item() if is_number(node) else node.type
+            found.setdefault(self.maker(node), []).append(f"{name}: {text}")
         for maker, lines in found.items():
             if maker is not None:
                 self.arrows.append((maker, len(self.parts)))
@@ -110,8 +115,8 @@ class Items:
 
     def frame(self, number: int, step: Step) -> None:
         """A frame with the nodes of a step, and arrows from what they read."""
-        numbers = self.numbers.get((self.path, number), ())
-        span = "–".join([str(n) for n in dict.fromkeys((*numbers[:1], *numbers[-1:]))])
+        rows = self.rows.get((self.path, number), ())
+        span = "–".join(dict.fromkeys([str(row.number) for row in (*rows[:1], *rows[-1:])]))
         makers = [self.maker(n) for n in step.inputs]
         self.arrows += dict.fromkeys([(m, len(self.parts)) for m in makers if m is not None])
         made = step.nodes if isinstance(step, Call) else step.outputs
@@ -121,7 +126,7 @@ class Items:
             lines = (title_of(step.node), *where)
             self.parts.append(Frame(lines, self.inside(number, step.node), 'class="flow"'))
             return
-        kind = "call" if isinstance(step, Call) else "kernel"
+        kind = rows[-1].kind if rows else "kernel"
         title = f"#{span} {kind}" if span else kind
         origin, hue = origin_name(self.label, self.path, number), hue_of(self.path, number)
         mark = f'class="step" data-origin="{origin}" style="--hue: {hue}"'
@@ -143,7 +148,7 @@ class Items:
             results += zip(outputs, graph.outputs, strict=True)
             path = (*self.path, (number, section.number))
             plan = plan_inside(graph)
-            inner = Items(self.label, graph, plan, names, results, path, self.numbers)
+            inner = Items(self.label, graph, plan, names, results, path, self.rows)
             found.append(Part(section.label, inner.picture, section.again))
         return tuple(found)
 

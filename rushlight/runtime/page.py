@@ -57,14 +57,14 @@ def body(explanation: Explanation) -> Iterator[str]:
     yield "<h2>Graph</h2>"
     yield '<input type="checkbox" id="fit" checked> <label for="fit">fit to the page</label>'
     for label, program in explanation.programs.items():
-        numbers: dict[tuple[Place, int], list[int]] = {}
+        rows: dict[tuple[Place, int], list[Step]] = {}
         for step in explanation.steps:
             if step.program == label and step.origin is not None:
                 for origin in (step.origin, *step.chained):
-                    numbers.setdefault((step.path, origin), []).append(step.number)
+                    rows.setdefault((step.path, origin), []).append(step)
         if len(explanation.programs) > 1:
             yield f"<h3>{label}</h3>"
-        yield f'<div class="graph">{graph_picture(label, program, numbers)}</div>'
+        yield f'<div class="graph">{graph_picture(label, program, rows)}</div>'
 
 
 def cards(explanation: Explanation) -> Iterator[str]:

@@ -348,6 +348,20 @@ def test_dtypes_and_numbers_that_are_none(tmp_path: Path) -> None:
     check(function, rl.tensor([-7, 2, 9]), rl.tensor([True, False]), x, folder=tmp_path, name="f")
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_products_of_halves_have_sums_of_floats(kind: str, tmp_path: Path) -> None:
+    rl.manual_seed(0)
+    dtype = getattr(rl, kind)
+    a, b = rl.rand(6, 3000).to(dtype), rl.rand(3000, 20).to(dtype)
+    (row,) = build(lambda a, b: (a @ b, a @ b[:, 0]), a, b, folder=tmp_path, name="half").run(
+        [a, b]
+    )
+    exact = a.double() @ b.double()
+    for found, expected in zip(row, (exact, exact[:, 0]), strict=True):
+        step = 2.0 ** (-11 if kind == "float16" else -8)  # half a unit in the last place
+        np.testing.assert_allclose(found.astype(float), expected.numpy(), rtol=1.01 * step)
+
+
 def test_empty_tensors(tmp_path: Path) -> None:
     def function(x: Tensor) -> Any:
         return x * 2, x.sum(), x.sum(0), x.t() @ x, rl.cat([x, x + 1])

@@ -15,7 +15,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from rushlight.graph.host import Host, Numbers
+from rushlight.graph.host import Host, Numbers, in_words
 
 VALUES = (0.5, 0.6, 0.75, 2.0)
 
@@ -175,3 +175,15 @@ def test_who_asks_for_types_is_named() -> None:
     assert len(caught) == 1
     line = scaled.__code__.co_firstlineno
     assert f"needed as a number of Python's at {__file__}:{line} (type)" in str(caught[0].message)
+
+
+def test_numbers_are_called_by_what_they_are_computed_from() -> None:
+    rate: Any = Host(Numbers(Noted()), lambda: 0.5, "lr")  # type: ignore[arg-type]
+    nameless: Any = Host(Numbers(Noted()), lambda: 0.5)  # type: ignore[arg-type]
+    assert in_words(rate) == "lr"
+    assert in_words(-rate) == "minus lr"
+    assert in_words(1 - rate * 2) == "1 minus (lr times 2)"
+    assert in_words(nameless) == in_words(nameless + 1) == ""
+    for _ in range(5):
+        rate = rate * rate
+    assert in_words(rate) == ""  # it would be long

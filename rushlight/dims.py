@@ -361,7 +361,10 @@ def positive(size: Size, others: Iterable[Size]) -> bool:
     least = floors(others)
     raised: Size = 0
     for atoms, factor in terms_of(size).items():
-        raised += prod([Dim({(a,): 1}) + least.get(a, 0) for a in atoms], start=factor)
+        part: Size = factor
+        for atom in atoms:
+            part = multiplied(part, added(made({(atom,): 1}), least.get(atom, 0)))
+        raised = added(raised, part)
     return at_least(raised, 1)
 
 

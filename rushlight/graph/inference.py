@@ -50,8 +50,8 @@ def inferred(
         return rule(types, attrs)
 
     def at(world: World) -> Type:
-        here = [t and TensorType(known(t.shape, world), t.dtype) for t in types]
-        return rule(here, {name: known(value, world) for name, value in attrs.items()})
+        kinds = [t and TensorType(known(t.shape, world), t.dtype) for t in types]
+        return rule(kinds, {name: known(value, world) for name, value in attrs.items()})
 
     def tried(wanted: Sequence[World], possible: bool) -> list[tuple[World, Type]]:
         """What the rule gives in those worlds that are, or are not, possible: it must not fail."""
@@ -67,7 +67,8 @@ def inferred(
                         raise
         return made
 
-    usual, strange = worlds(symbols), strange_worlds(symbols)
+    here = World({symbol.name: symbol.example for symbol in symbols})
+    usual, strange = (here, *worlds(symbols)), strange_worlds(symbols)
     first, others = tried(usual, possible=True), tried(strange, possible=True)
     # Impossible sizes tell less than possible ones, and more than none.
     if len(first) + len(others) < ENOUGH:
@@ -77,7 +78,7 @@ def inferred(
     if len(first) + len(others) < ENOUGH or (len(symbols) > 1 and len(others) < ENOUGH):
         raise Irregular("there are too few sizes for which it can be found out")
     alone = [Dim({(symbol,): 1}) for symbol in symbols]  # what a difference may come to
-    likely = [*likely_of(sizes), *likely_of(attrs.values()), *alone]
+    likely = [*slice_of(attrs), *likely_of(sizes), *likely_of(attrs.values()), *alone]
     try:
         return fitting([*first, *others], likely)
     except Irregular:
@@ -99,6 +100,13 @@ def fitting(pairs: Sequence[tuple[World, Any]], likely: Sequence[Size]) -> Any:
             raise Irregular(f"shapes {shapes}")
         made.append(TensorType(tuple(shape), columns[0].dtype))
     return tuple(made) if isinstance(found[0], tuple) else made[0]
+
+
+def slice_of(attrs: Mapping[str, Any]) -> list[Size]:
+    """How long the part is of which attributes say where it begins and ends."""
+    start: Any = attrs.get("start")
+    end: Any = attrs.get("end")
+    return [end - start] if type(start) in (int, Dim) and type(end) in (int, Dim) else []
 
 
 def likely_of(values: Any) -> list[Size]:

@@ -28,7 +28,7 @@ class Pieces(Op, abstract=True):
 
     operands = ("x",)
     single: Any
-    pieces: Any  # (array, **attrs) → each piece, and the attributes with which ``single`` sees it
+    pieces: Any  # (array, **attrs) → index of each piece, attributes with which ``single`` sees it
 
     def make(self) -> Callable[..., Any]:
         check, apply = self.check, self.apply
@@ -42,7 +42,7 @@ class Pieces(Op, abstract=True):
         return function
 
     def eager(self, x, **attrs):
-        return tuple([piece for piece, _ in self.pieces(x, **attrs)])
+        return tuple([x[index] for index, _ in self.pieces(x, **attrs)])
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
         (x,) = operands
@@ -50,10 +50,10 @@ class Pieces(Op, abstract=True):
         recording, trace = state.grad, state.trace
         own = x._base is None or x._history is LEAF
         base, chain = (x, None) if own else (x._base, x._view)
-        views = []
-        if trace is not None and trace.extents is not None:
-            int(x._array.shape[attrs["dim"]])  # of which the number of pieces may depend
-        for array, where in self.pieces(looked_at(x), **attrs):
+        general = None if trace is None else trace.extents
+        seen, views = looked_at(x), []
+        for index, where in self.pieces(x._array, **attrs):
+            array = seen[index if general is None else general.plain(index)]
             if trace is not None:
                 array = trace.view(single, x, array, where)
             v = new(Tensor)
@@ -120,9 +120,7 @@ class SplitWithSizes(Pieces):
         before, start = (ALL,) * dim, 0
         for n in lengths:
             end = start + n
-            where = {"dim": dim, "start": start, "end": end, "step": 1}
-            index = (*before, slice(start, end))
-            yield x[index], where
+            yield (*before, slice(start, end)), {"dim": dim, "start": start, "end": end, "step": 1}
             start = end
 
     def at(self, b, i, x, *, lengths, dim):
@@ -218,7 +216,14 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {count}")
     if not size:
         return splitter.apply((x,), {"lengths": (0,) * count, "dim": d})
-    return split_evenly(x, -(-size // count), d)
+    if size % count == 0:
+        return splitter.apply((x,), {"lengths": (size // count,) * count, "dim": d})
+    # Compared, not divided again: there are as many pieces of most other sizes, too.
+    length, lengths = size // count + 1, []
+    while size > length:
+        lengths.append(length)
+        size = size - length
+    return splitter.apply((x,), {"lengths": (*lengths, size), "dim": d})
 
 
 @composite(
@@ -261,8 +266,7 @@ def tensor_split(
     count = whole(where, "tensor_split", "indices_or_sections")
     if count <= 0:
         raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {count}")
-    small, larger = divmod(size, count)
-    lengths = (small + 1,) * larger + (small,) * (count - larger)
+    lengths = tuple([(size + count - 1 - i) // count for i in range(count)])
     return splitter.apply((x,), {"lengths": lengths, "dim": d})
 
 
@@ -358,8 +362,7 @@ class Unbind(Pieces):
 
     def pieces(self, x, *, dim):
         for i in range(x.shape[dim]):
-            place = (*[ALL] * dim, i, ...)
-            yield x[place], {"dim": dim, "index": i}
+            yield (*[ALL] * dim, i, ...), {"dim": dim, "index": i}
 
     def at(self, b, i, x, *, dim):
         return tuple([x[woven(i, (dim,), (k,))] for k in range(x.shape[dim])])

@@ -8,10 +8,13 @@ import operator
 import numpy as np
 import pytest
 
-from rushlight.codegen.cuts import PIECES, turning
+from rushlight.codegen.cuts import PIECES, is_inside, turning
 from rushlight.codegen.loops import lower
 from rushlight.codegen.traverse import walk
+from rushlight.dims import Dim
 from rushlight.graph.ir import Node
+from rushlight.graph.parse import parse
+from rushlight.passes.fuse import Group
 from tests.codegen.kernels import Graph, check
 
 
@@ -75,3 +78,25 @@ def test_pieces_are_few_and_large() -> None:
     check(g, many)
     small = g("cat", g.input(floats(3, 4)), g.input(floats(3, 4)), dim=1, kind=np.dtype("f4"))
     assert conditions(g, small)[0] == 1
+
+
+def test_borders_that_a_run_knows() -> None:
+    sizes = {"B": Dim.symbol("B", 4), "T": Dim.symbol("T", 6)}
+    text = """graph(%0: f32[B,T,T,8]):
+  %1: f32[B,T+2,T+2,8] = constant_pad_nd(%0, pads=((0, 0), (1, 1), (1, 1), (0, 0)), value=0.0)
+  return %1"""
+    graph = parse(text, sizes)
+    kernels = lower(Group(graph.outputs, graph.outputs))
+    values = [v for k in kernels for s in k.stages for v in walk(s.roots)]
+    assert len(kernels) == PIECES
+    assert not {v.op for v in values} & {"where", "floor", "mod"}
+    assert [k.parts_at({"B": 2, "T": 0})[0] > 0 for k in kernels] == [True, True, False, True, True]
+
+
+def test_a_border_that_may_be_outside_is_none() -> None:
+    T = Dim.symbol("T", 60)
+    assert is_inside(T + 1, T + 2)
+    assert is_inside(2 * (T // 2), T)
+    assert not is_inside(5, T)
+    assert not is_inside(T - 1, T)
+    assert not is_inside(T, T)

@@ -285,6 +285,22 @@ class TestDecisions:
             assert rl.equal(compiled(x, y), x + y)
         assert programs(compiled)[0] == 0
 
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda x, y: x.masked_fill(y < 0, 2),
+            lambda x, y: x * y if y.shape[1] - 1 == 0 else x,
+            lambda x, y: y.expand(-1, 4) * 1 if 2 * y.shape[1] == 2 else x,
+            lambda x, y: x + y if 0 < y.shape[1] < 2 else x,
+        ],
+        ids=["not unlike 1", "less 1 it is 0", "twice it is 2", "between 0 and 2"],
+    )
+    def test_a_size_that_was_found_to_be_one(self, function):
+        compiled = rl.compile(function, fullgraph=True, dynamic=True)
+        for n, m in ((4, 1), (1, 1), (7, 1), (2, 2), (7, 7)):
+            x, y = rl.randn(3, n), rl.randn(3, m)
+            assert rl.equal(compiled(x, y), function(x, y))
+
     @pytest.mark.parametrize("name", ["expanded", "transposed", "every other"])
     def test_what_is_a_view_of_one_element_only(self, name):
         function = {
@@ -382,3 +398,46 @@ class TestShapes:
             wanted, found = function(x, y), compiled(x, y)
             assert found.shape == wanted.shape
             np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_pieces_whose_number_is_known(count):
+    def make():
+        return lambda x: [piece * 2 for piece in x.chunk(count)]
+
+    many = [(n,) for n in (8, 12, 24, 64, 65, 66, 67, 100, 11, 10)]
+    check(make, lambda n: (rl.randn(n, 3),), many, most=2)  # equal ones, and others
+    few = [(n,) for n in (64, 65, 9, 7, 6, 5, 4, 3, 2, 1, 0)]
+    check(make, lambda n: (rl.randn(n, 3),), few, most=8)
+
+
+def test_equal_pieces_meet():
+    def make():
+        return lambda x: (x.chunk(2)[0] * x.chunk(2)[1]).sum(0)
+
+    check(make, lambda n: (rl.randn(n, 3),), [(n,) for n in (8, 12, 64, 2, 30)])
+
+
+def test_nearly_equal_pieces():
+    def make():
+        return lambda x: [piece.exp() for piece in x.tensor_split(3)]
+
+    check(make, lambda n: (rl.randn(n, 3),), [(n,) for n in (8, 12, 7, 3, 2, 1, 0, 64, 65)])
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("window", [2, 3])
+def test_borders_of_windows(stride, window):
+    """Loops are cut at borders that depend on sizes: none is too short or too long for that."""
+
+    def make():
+        def function(x):
+            padded = F.pad(x, (1, 2, 0, 1), value=3.0)
+            pooled = F.max_pool2d(padded, window, stride) + F.avg_pool2d(padded, window, stride)
+            (gradient,) = rl.autograd.grad(pooled.square().sum(), x)
+            return padded, pooled, gradient
+
+        return function
+
+    sizes = [(2, 7, 9), (3, 8, 10), *[(1, h, w) for h in (3, 4, 7) for w in (3, 6)]]
+    check(make, lambda *size: (rl.randn(*size).requires_grad_(),), sizes, most=4)

@@ -44,9 +44,11 @@ class Scan(Op, abstract=True):
     def infer(self, arrays, attrs):
         rows, (_, size) = len(arrays[0]), arrays[self.given.index(WEIGHT)].shape
         more = rows // attrs["steps"]
-        special = {STATES: (rows + more, size), STATE: (more, size)}
         blocks = self.cell.gates * size
-        special |= {WEIGHT: (blocks, size), BIAS: (blocks,)}
+        special: dict[int, tuple[int, ...]] = {
+            STATES: (rows + more, size), STATE: (more, size), WEIGHT: (blocks, size),
+            BIAS: (blocks,),
+        }  # fmt: skip
         needed, shapes = [
             [special.get(n, (rows, n * size)) for n in widths]
             for widths in (self.given, self.widths)

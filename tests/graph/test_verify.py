@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import rushlight as rl
+from rushlight.codegen.reach import check_reach
 from rushlight.compile import graph as graph_of
 from rushlight.graph.parse import parse
 from rushlight.graph.verify import verify
 from rushlight.ops import registry
-from tests.graph.attacks import graphs
+from rushlight.ops.base import Op
+from tests.graph.attacks import attacks_alone, graphs
 
 ROOT = str(Path(rl.__file__).parents[1])
 NAMES = sorted(registry)
@@ -23,6 +25,7 @@ def check_samples(names):
     for name in names:
         for graph in graphs(registry[name]):
             verify(graph)
+            check_reach(graph)
 
 
 def test_graphs_of_some_ops_are_right():
@@ -35,15 +38,68 @@ def test_graphs_of_all_ops_are_right():
     check_samples(NAMES)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("begin", range(0, len(NAMES), 50))
-def test_false_attributes(begin):
-    """What is not refused runs, or raises an exception."""
+def survive_attacks(*arguments):
+    """What is not refused runs, or raises an exception, between pages that nobody may touch."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.graph.attacks", str(begin), str(begin + 50)],
+        [sys.executable, "-W", "ignore", "-m", "tests.graph.attacks", *map(str, arguments)],
         capture_output=True, text=True, cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.split()[-1:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["rules", "tried"])
+@pytest.mark.parametrize("begin", range(0, len(NAMES), 25))
+def test_false_graphs(begin, how):
+    survive_attacks(begin, begin + 25, how)
+
+
+def rejects(graph):
+    try:
+        verify(graph)
+        check_reach(graph)
+    except TypeError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["scatter_add", "gather", "nn.functional.max_pool2d"])
+def test_operands_of_other_shapes_are_refused_by_rules_alone(name, monkeypatch):
+    """As they must be where operands are too large to try a kernel on."""
+    monkeypatch.setattr(sys.modules["rushlight.graph.verify"], "TRIED", -1)
+    graph = next(graphs(registry[name]))
+    node = next(n for n in graph.nodes() if isinstance(n.op, Op) and n.op is registry[name])
+    answers = [rejects(false) for false in attacks_alone(node)]
+    assert sum(answers) > len(answers) / 2
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        (("f32[1,9,3]",), "f32[1,90,2,3] = sliding({}, kernel=(2,), stride=(1,), dilation=(1,), "
+         "count=(90,))"),
+        (("f32[1,4]", "f32[2,3]", "i64[2,3]"), "f32[1,4] = scatter({}, dim=1)"),
+        (("f32[9,4]", "f32[9]", "i64[2]"), "f32[9,4] = index_add({}, dim=0, alpha=1)"),
+        (("f32[8]", "f32[2,5]", "f32[5,5]"), "f32[10,5] = rnn_tanh_scan({}, steps=4, "
+         "reverse=False)"),
+    ],
+)  # fmt: skip
+def test_what_would_leave_its_memory_is_refused(kinds, text):
+    names = [f"%{n}" for n in range(len(kinds))]
+    inputs = ", ".join([f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True)])
+    result = f"%{len(kinds)}"
+    line = text.format(", ".join(names))
+    assert rejects(parse(f"graph({inputs}):\n  {result}: {line}\n  return {result}"))
+
+
+def test_places_that_are_data_are_looked_at():
+    """A place before the first one would be read and written in front of a value."""
+    x, w, index = rl.ones(1, 1, 4), rl.ones(1, 1, 2), rl.tensor([[[-9999999, 2]]])
+    pick, put = [registry[name] for name in ("weighted_pick", "weighted_put")]
+    found = rl.compile(lambda *t: pick.call(*t), fullgraph=True)(x, w, index)
+    assert found.tolist() == [[[0.0, 1.0]]]
+    laid = rl.compile(lambda *t: put.call(*t, 4), fullgraph=True)(w, w, index)
+    assert laid.tolist() == [[[0.0, 0.0, 1.0, 0.0]]]
 
 
 def test_branches_loops_and_draws_are_right():

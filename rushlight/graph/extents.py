@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rushlight.graph.trace import Trace
 
 
-VIEW = registry["view"]
+EXPAND, VIEW = registry["expand"], registry["view"]
 TRIED = 1 << 20  # elements on which an op is tried to see the shapes of its results
 ADDRESSED = 1 << 28  # elements of operands whose shapes alone are looked at
 DRAWN = 128  # sizes that are tried for one that makes sense
@@ -366,7 +366,11 @@ class Extents:
                 raise TooLarge
             return type_of(self.trace.infer(op, (), [blank(t) for t in types], attrs))
 
-        return self.inferred(rule, [None if n is None else n.type for n in nodes], attrs)
+        types = [None if n is None else n.type for n in nodes]
+        found = self.inferred(rule, types, attrs)
+        if op.emit is not None and type(found) is TensorType:
+            self.check_broadcast([t.shape for t in types if t], found.shape)
+        return found
 
     def view_type(self, op: Op, base: Any, node: Node, attrs: Mapping[str, Any]) -> Any:
         """The type of a view of ``base``, whose node this is, for all sizes."""
@@ -376,7 +380,20 @@ class Extents:
 
         if op is VIEW:
             self.check_layout(base, attrs["shape"])
-        return self.inferred(rule, [node.type], attrs)
+        found = self.inferred(rule, [node.type], attrs)
+        if op is EXPAND:
+            self.check_broadcast([node.type.shape], found.shape)
+        return found
+
+    def check_broadcast(self, shapes: Sequence[Sequence[Size]], result: Sequence[Size]) -> None:
+        """An end to this trace if what was decided alone makes a size 1, or that of the result.
+
+        Code goes by sizes as they are written down.
+        """
+        for shape in shapes:
+            for own, wanted in zip(shape[::-1], result[::-1], strict=False):
+                if own != 1 and own != wanted:
+                    raise Settled(symbols_of((own, wanted)), user_line())
 
     def check_layout(self, base: Any, shape: Any) -> None:
         """An end to this trace if only some sizes allow to see ``base`` in that shape.

@@ -91,8 +91,8 @@ class Matrix:
     def even(self) -> int | None:
         """The one step of all elements of a row, taps included; None if there is none."""
         if self.inner == 1:
-            steps = np.unique(np.diff(self.taps))
-            return None if len(steps) > 1 else int(steps[0]) if len(steps) else 1
+            first = int(self.taps[1] - self.taps[0]) if len(self.taps) > 1 else 1
+            return first if is_even(self.taps) else None
         follows = np.all(np.diff(self.taps) == self.inner * self.step)
         return self.step if follows else None
 
@@ -130,6 +130,12 @@ class Works:
 
 def is_beside(offsets: Offsets) -> bool:
     return bool(np.all(np.diff(offsets) == 1))
+
+
+def is_even(offsets: Offsets) -> bool:
+    """Whether all steps from one offset to the next are the same."""
+    steps = np.diff(offsets)
+    return bool(np.all(steps == steps[:1]))
 
 
 def matrix(
@@ -217,9 +223,10 @@ class Planner:
 
     def takes_turned(self, a: Matrix, b: Matrix, target: Target) -> bool:
         """Whether few columns are better seen as rows, so that registers are full."""
-        reads = a.beside and a.even is not None and len(np.unique(np.diff(target.rows))) == 1
         narrow = len(b.rows) <= self.lanes * 3 // 4 and len(a.rows) >= 4 * self.lanes
-        return reads and narrow and a.depth >= LONG and not self.whole_rows
+        if not narrow or a.depth < LONG or self.whole_rows:
+            return False
+        return a.beside and a.even is not None and is_even(target.rows)
 
     def takes_dots(self, a: Matrix, b: Matrix, few: int) -> bool:
         """Whether B lies along the sums, and rows are too few for tiles or for packing B."""
@@ -380,9 +387,8 @@ class Planner:
 
     def sums(self, wanted: int, most: int, target: Target) -> int:
         """In how many parts the sums are taken: several if there is little else to share."""
-        if self.whole_rows or len(np.unique(np.diff(target.columns))) > 1:
-            return 1
-        return max(1, min(wanted, most))
+        parts = 1 if self.whole_rows else max(1, min(wanted, most))
+        return parts if parts == 1 or is_even(target.columns) else 1
 
     def into(self, target: Target, sums: int, free: bool = False) -> tuple[Target, str]:
         """Where sums go: to the result, or to memory of their own if there are several.

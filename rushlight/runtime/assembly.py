@@ -468,9 +468,11 @@ class Assembly:
 
     def place(self, node: Node) -> Place | None:
         """Where the elements of an operand are, if they are in memory as a view of it."""
-        memory = np.empty(self.home(node).type.shape, self.home(node).type.dtype.numpy)
-        seen = memory
-        for op, attrs in self.views(node):
+        kind, views = self.home(node).type, self.views(node)
+        if not views:
+            return Place(kind.shape, strides(kind.shape))
+        seen = memory = np.empty(kind.shape, kind.dtype.numpy)
+        for op, attrs in views:
             seen = op.compute([seen], attrs)
         return place_of(seen, memory) if np.may_share_memory(seen, memory) else None
 

@@ -13,7 +13,7 @@ import numpy as np
 from rushlight.codegen.kernel import Kernel
 from rushlight.codegen.llvm import Function, module
 from rushlight.codegen.loops import lower
-from rushlight.dims import Dim, at, known
+from rushlight.dims import Dim, World, at, known
 from rushlight.graph.control import Control
 from rushlight.graph.extents import Condition, Sizes, sizes_apart
 from rushlight.graph.ir import Graph, Node, TensorType
@@ -157,7 +157,7 @@ class Sized(Executable):
     def __init__(self, general: General, sizes: Mapping[str, int]) -> None:
         self.general, self.still, self.holders = general, [], ()
         self.source, self.sizes = general.graph, sizes
-        self.program = general.ground.program(sizes)
+        self.program = general.ground.program(World(sizes))
         verify(self.program, natives.registers())
         self.binding = Binding(self, general.memory)
 

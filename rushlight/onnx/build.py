@@ -26,6 +26,7 @@ from rushlight.tensor import wrap
 DEFAULT_DOMAINS = ("", "ai.onnx")
 MOST_DEPTH = 50  # of graphs in graphs and functions in functions
 MOST_STEPS = 200_000  # with those of functions, once for each call
+MOST_BODIES = 5_000  # of functions, one for all calls with the same attributes
 RESERVED = frozenset((*dir(Module), *vars(Module()), "input_names", "output_names"))
 SHAPE_LIKE = (np.int64, np.int32, np.bool_)  # what shapes and axes are made of
 
@@ -139,7 +140,7 @@ class Builder:
         self.standard, self.external = standard, external
         self.depth, self.in_function = 0, False
         self.counter = count()
-        self.calls: dict[Any, Call] = {}  # of functions, by their attributes
+        self.made: dict[Any, tuple[Importer, int]] = {}  # functions by attributes, with heights
 
     def inside(self, imports: Iterable[Any] | None = None) -> Builder:
         """A builder for what lies inside a node: a graph, or a function with its own imports."""
@@ -171,7 +172,7 @@ class Builder:
         outputs = [value.name for value in proto.output]
         return self.body(inputs, outputs, proto.node, arrays, set(outer), bound or {})
 
-    def function(self, proto: Any, attributes: Bound) -> Call:
+    def function(self, proto: Any, attributes: Bound) -> Importer:
         """A FunctionProto as a node with these attributes calls it.
 
         All calls with equal attributes share one body: functions that call others twice, and so
@@ -181,14 +182,16 @@ class Builder:
         texts = [(name, a.SerializeToString(deterministic=True)) for name, a in bound.items()]
         version = self.versions.get(proto.domain)
         key = (proto.domain, proto.name, getattr(proto, "overload", ""), version, *sorted(texts))
-        found = self.calls.get(key)
-        if found is None:
+        if key not in self.made:
+            if len(self.made) >= MOST_BODIES:
+                raise OnnxError(f"functions have more than {MOST_BODIES} different calls")
             inner = self.inside(proto.opset_import)
             body = inner.body(proto.input, proto.output, proto.node, {}, set(), bound)
-            found = self.calls[key] = Call(body)
-        elif self.depth + found.body.height > MOST_DEPTH:
+            self.made[key] = Importer(Call(body), raw=True), body.height
+        importer, height = self.made[key]
+        if self.depth + height > MOST_DEPTH:
             raise too_deep()
-        return found
+        return importer
 
     def body(
         self,
@@ -299,7 +302,7 @@ class Builder:
                 raise OnnxError(f"this op{where} is not supported")
             own, defaults = formula
             attributes = {**defaults, **attributes}
-        return Importer(self.function(own, attributes), raw=True)
+        return self.function(own, attributes)
 
     def resolve(self, attribute: Any, bound: Bound) -> Any:
         """The attribute, or what a reference to a function's attribute stands for."""

@@ -308,6 +308,22 @@ def test_calls_of_a_function_share_its_body() -> None:
     assert_close(net(rl.ones(3)), rl.ones(3))
 
 
+def test_calls_with_other_attributes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+    g (float[3] x) => (float[3] y) {
+        a = own.f<k = 1.0>(x) b = own.f<k = 2.0>(a) c = own.f<k = 1.0>(b) y = own.f<k = 3.0>(c)
+    }
+    <opset_import: ["" : 21], domain: "own">
+    f <k> (a) => (b) { c = Constant<value_float: float = @k>() b = Mul(a, c) }
+    """
+    found = model(text)
+    found.opset_import.add(domain="own", version=1)
+    assert rl.onnx.load(found)(rl.ones(3)).tolist() == [6, 6, 6]
+    monkeypatch.setattr("rushlight.onnx.build.MOST_BODIES", 2)
+    with pytest.raises(rl.onnx.OnnxError, match="more than 2 different calls"):
+        rl.onnx.load(found)
+
+
 def test_a_function_that_is_known_counts_as_deep_as_it_is() -> None:
     functions = "".join(
         f"""<opset_import: ["" : 21, "own" : 1], domain: "own">

@@ -26,6 +26,7 @@ from rushlight.ops.views import View
 from rushlight.passes.clusters import is_library, types
 
 TRIED = 1 << 22  # indices that are computed one by one, where bounds say too little
+LARGEST = 1 << 62  # of what indices are made of: they must not overflow
 OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 LIMITS = {
     "lt": (None, -1), "le": (None, 0), "gt": (1, None), "ge": (0, None), "eq": (0, 0),
@@ -136,8 +137,13 @@ class Reach(Builder):
             with self.given(condition, False):
                 second = self.bounds(b)
             found = first and second and (min(first[0], second[0]), max(first[1], second[1]))
+        elif x.op == "fold" and x.data.how in ("max", "min") and x.kind == INDEX:
+            empty = any([loop.size == 0 for loop in x.data.loops])
+            found = None if empty else self.bounds(x.args[0])
         else:
             found = super().bounds(x)
+        if found is not None and max(-found[0], found[1]) >= LARGEST:
+            raise OverflowError("an index is too large for native code")
         return self.narrowed(x, found) if self.assumed and x.op != "constant" else found
 
     def narrowed(self, x: Value, found: tuple[int, int] | None) -> tuple[int, int] | None:

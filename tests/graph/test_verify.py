@@ -92,6 +92,15 @@ def test_what_would_leave_its_memory_is_refused(kinds, text):
     assert rejects(parse(f"graph({inputs}):\n  {result}: {line}\n  return {result}"))
 
 
+def test_writes_to_repeated_places_are_proven_inside():
+    def f(x):
+        y = x * 1
+        y.as_strided((30, 40), (100, 2), 5).mul_(2)
+        return y
+
+    check_reach(graph_of(f, rl.ones(100, 100)))
+
+
 def test_places_that_are_data_are_looked_at():
     """A place before the first one would be read and written in front of a value."""
     x, w, index = rl.ones(1, 1, 4), rl.ones(1, 1, 2), rl.tensor([[[-9999999, 2]]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -35,11 +36,20 @@ class Host:
     It cannot inherit from float: functions in C would take the value without asking.
     """
 
-    __slots__ = ("formula", "kind", "numbers", "read")
+    __slots__ = ("formula", "kind", "now", "numbers", "read", "steps")
+    now: Any
+    steps: int
 
     def __init__(self, numbers: Numbers, read: Callable[[], float], formula: Any = "") -> None:
-        self.numbers, self.read, self.kind = numbers, read, type(read())
-        self.formula = formula  # (operation, *operands), or what the number is called
+        self.numbers, self.formula = numbers, formula
+        if isinstance(formula, tuple):  # (operation, *operands), or else what it is called
+            operation, *operands = formula
+            self.now = operation(*[x.now if type(x) is Host else x for x in operands])
+            steps = 1 + sum([x.steps for x in operands if type(x) is Host])
+        else:
+            self.now, steps = read(), 1
+        self.read, self.steps = (read, steps) if steps < MANY else (Straight(self), MANY)
+        self.kind = type(self.now)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -106,6 +116,41 @@ def in_words(number: Any, depth: int = 0) -> str:
         return ""
     text = f" {WORDS.get(name, name)} ".join(["", *parts] if len(parts) == 1 else parts).strip()
     return f"({text})" if depth else text
+
+
+MANY = 64  # steps, from which on each number that a formula shares is read once
+
+
+class Straight:
+    """Reads a formula of many steps: all numbers it is made of, each after its operands."""
+
+    def __init__(self, number: Host) -> None:
+        self.number = number
+
+    @functools.cached_property
+    def order(self) -> list[Host]:
+        """The numbers, without those that have no formula."""
+        made: list[Host] = []
+        found, open_numbers = {id(self.number)}, [(self.number, iter(self.number.formula))]
+        while open_numbers:
+            number, operands = open_numbers[-1]
+            for x in operands:
+                if type(x) is Host and isinstance(x.formula, tuple) and id(x) not in found:
+                    found.add(id(x))
+                    open_numbers.append((x, iter(x.formula)))
+                    break
+            else:
+                made.append(number)
+                open_numbers.pop()
+        return made
+
+    def __call__(self) -> float:
+        values: dict[int, float] = {}
+        for number in self.order:
+            operation, *operands = number.formula
+            known = [values[id(x)] if id(x) in values else value(x) for x in operands]
+            values[id(number)] = operation(*known)
+        return values[id(self.number)]
 
 
 class Numbers:

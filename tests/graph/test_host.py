@@ -187,3 +187,17 @@ def test_numbers_are_called_by_what_they_are_computed_from() -> None:
     for _ in range(5):
         rate = rate * rate
     assert in_words(rate) == ""  # it would be long
+
+
+@pytest.mark.parametrize("steps", [5, 40, 1500])
+def test_formulas_of_many_steps(steps):
+    """A number that is used twice in each step is read once."""
+
+    def f(x, rate: float):
+        for _ in range(steps):
+            rate = rate * 0.5 + rate * 0.5
+        return x * rate
+
+    compiled = rl.compile(f, fullgraph=True)
+    for rate in (0.5, 0.75, 3.0):
+        assert compiled(rl.ones(2), rate).tolist() == [rate] * 2

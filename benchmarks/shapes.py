@@ -29,7 +29,7 @@ from benchmarks.report import page
 HERE = Path(__file__).parent
 SECONDS = 0.02  # that one measurement of a side takes at least
 ROUNDS = 5
-REST = 0.03  # seconds after which the threads of the other side no longer spin
+REST = 0.15  # seconds after which the threads of BLAS no longer spin
 
 
 class Case(NamedTuple):

@@ -1,8 +1,9 @@
 """When dynamic mode leaves a product to the contraction engine instead of BLAS.
 
 The engine costs some microseconds more to call. It is quicker where BLAS copies a large matrix for
-few rows or columns, begins many short sums, calls itself for each of many small matrices, or has no
-half types.
+few rows or columns, calls itself for each of many small matrices, or has no half types. Large
+products are as quick with either; there, the engine's threads are those of all other kernels, while
+threads of BLAS stay busy for a tenth of a second after each product and take the cores from them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,26 @@ from rushlight.config import config
 
 FEW = 8  # rows or columns for which copying a matrix costs more than the product
 LARGE = 1 << 15  # elements of such a matrix
-SHORT = 320  # terms of sums for which BLAS takes longer to begin and end them
-WIDE = 1 << 18  # such sums: fewer are over before the engine is called
+MUCH = 1 << 25  # multiply-adds of a large product
+ROOM = 1 << 24  # elements of its operands, which are copied
+ONCE = 192  # rows for which a matrix that no cache holds is copied as it is read
+HELD = 1 << 19  # elements that a cache holds
 SMALL = 1 << 18  # multiply-adds of one of many matrices
 WORTH = 1 << 16  # multiply-adds of all of them
 HALVES = 1 << 14  # multiply-adds of half types
+
+
+def is_thin(rows: int, columns: int) -> bool:
+    """Whether a product has few rows or columns, but more than one."""
+    return 1 < rows <= FEW or 1 < columns <= FEW
+
+
+def is_large(rows: int, terms: int, columns: int) -> bool:
+    """Whether a product takes long enough for its threads to matter."""
+    if rows * terms * columns < MUCH or (rows + columns) * terms > ROOM or columns == 1:
+        return False
+    return rows > ONCE or (rows > 1 and terms * columns <= HELD)
+
 
 KINDS = frozenset({np.dtype(np.float32), np.dtype(np.float64)}) | dtypes.HALF
 Product = Callable[[tuple[str, str, str], np.ndarray, np.ndarray], np.ndarray]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops.engine import FEW, SHORT, Engine
+from rushlight.ops.engine import FEW, MUCH, Engine
 from rushlight.runtime import products
 from rushlight.runtime.products import product
 
@@ -122,9 +122,11 @@ def test_plans_of_a_thread_share_their_memory() -> None:
     assert len(products.plans.rooms) == rooms
 
 
-@pytest.mark.parametrize("terms", [1, SHORT, SHORT + 1])
-def test_many_short_sums(terms: int) -> None:
+@pytest.mark.parametrize("rows", [MUCH // 256**2 - 1, MUCH // 256**2])
+def test_large_products(rows: int) -> None:
     rng = np.random.default_rng(3)
-    a, b = rng.standard_normal((600, terms)), rng.standard_normal((500, terms)).T
+    a, b = rng.standard_normal((rows, 256)), rng.standard_normal((256, 256)).T
+    kept = len(products.plans.known)
     y = rl.from_numpy(a) @ rl.from_numpy(b)
     np.testing.assert_allclose(y.numpy(), a.dot(b), rtol=1e-10, atol=1e-10)
+    assert len(products.plans.known) - kept == (rows * 256**2 >= MUCH)

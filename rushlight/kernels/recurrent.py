@@ -57,13 +57,6 @@ def spans(sizes: Sequence[int], reverse: bool) -> Spans:
     return found[::-1] if reverse else found
 
 
-def products(x: Array, weight: Array, bias: Array | None) -> Array:
-    y = x.dot(weight.T)
-    if bias is not None:
-        y += bias
-    return y
-
-
 def put(targets: Sequence[Array], here: slice, found: Sequence[Sequence[Array]]) -> None:
     """Writes blocks side by side to the rows of a step."""
     for target, blocks in zip(targets, found, strict=True):

@@ -1,9 +1,10 @@
 """Ops that in dynamic mode, too, run as one compiled program, once their operands are large.
 
 A softmax or a norm is a chain of passes over memory if NumPy runs it; compiled, it is one. That
-pays for large operands, and only if their shape comes again. The first shapes get a program each,
-further ones share a program for all sizes. That one needs tables for each, so it takes many, but
-not any number: where each call has a shape of its own, NumPy is the quickest.
+pays for large operands, and only if their shape comes again. The first shapes that meet the same
+parameters get a program each, further ones share a program for all sizes. That one needs tables for
+each, so it takes many, but not any number: where each call has a shape of its own, NumPy is the
+quickest. Shapes that have not come for long make room for others.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from rushlight.tensor import Tensor
 LARGE = 1 << 14  # elements from which on a program is quicker than NumPy
 SEEN = 2  # calls of one shape after which there will be more
 MOST = 1 << 12  # shapes that are remembered
-EXACT = 32  # shapes of an op that have programs of their own
-SHARED = 96  # further shapes, which share programs for all sizes
+EXACT = 32  # shapes with the same parameters that have programs of their own
+MANY = 256  # shapes of an op that have programs
+LONG = 512  # calls of an op, after which a shape that did not come makes room for another
 
 
 class Compiler:
@@ -64,7 +66,9 @@ class Programs:
     def __init__(self, call: Callable[..., Any]) -> None:
         self.call, self.often = call, Recurring()
         self.known: dict[Any, Callable[..., Any]] = {}
-        self.shared: dict[Any, Callable[..., Any]] = {}
+        self.calls, self.used = 0, dict[Any, int]()  # which call was the last of a shape
+        self.counts: dict[Any, int] = {}  # of the shapes that met the same parameters
+        self.compiled: dict[Any, Callable[..., Any]] = {}
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The results of the op: those of a program, or of NumPy."""
@@ -72,22 +76,36 @@ class Programs:
         key = tensors[0]._array.dtype, *[t._array.shape for t in tensors]
         found = self.known.get(key)
         if found is None:
-            if len(self.known) >= EXACT + SHARED or not self.often(key):
+            if not self.often(key) or not self.has_room():
                 return self.call(*args, **kwargs)
             found = self.known[key] = self.made(tensors)
+        self.calls = self.used[key] = self.calls + 1
         try:
             return found(*args, **kwargs)
         except TraceError:
             self.known[key] = self.call
             return self.call(*args, **kwargs)
 
+    def has_room(self) -> bool:
+        """Whether one more shape can have a program; those that came no more go for it."""
+        if len(self.known) < MANY:
+            return True
+        self.calls += 1
+        self.used = {key: n for key, n in self.used.items() if self.calls - n <= LONG}
+        self.known = {key: self.known[key] for key in self.used}
+        left = {id(found) for found in self.known.values()}
+        self.compiled = {kind: c for kind, c in self.compiled.items() if id(c) in left}
+        self.counts = {kind: self.counts[kind] for kind, _ in self.compiled}
+        return len(self.known) < MANY
+
     def made(self, tensors: Sequence[Tensor]) -> Callable[..., Any]:
         """The programs that one more shape is given to."""
-        exact = len(self.known) < EXACT
-        kind = None if exact else tuple([steady(t) for t in tensors[1:]])
-        if kind not in self.shared:
-            self.shared[kind] = program(self.call, False if exact else None)
-        return self.shared[kind]
+        kind = tuple([steady(t) for t in tensors[1:]])
+        count = self.counts[kind] = self.counts.get(kind, 0) + 1
+        exact = count <= EXACT
+        if (kind, exact) not in self.compiled:
+            self.compiled[kind, exact] = program(self.call, False if exact else None)
+        return self.compiled[kind, exact]
 
 
 def steady(t: Tensor) -> Any:

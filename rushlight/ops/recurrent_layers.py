@@ -14,7 +14,7 @@ from rushlight.kernels.cells import CELLS, Blocks, Cell, split
 from rushlight.ops import recurrent_scans  # noqa: F401 - registers the loops
 from rushlight.ops.base import ops, registry
 from rushlight.ops.channels_last import stored
-from rushlight.ops.contraction import mixed
+from rushlight.ops.contraction import dot, mixed, times
 from rushlight.ops.fused import Fused, single
 from rushlight.ops.programs import Recurring, compilable
 from rushlight.tensor import Tensor, wrap
@@ -115,7 +115,9 @@ class RecurrentLayer(Fused, abstract=True):
     ) -> kernels.Forward:
         """All steps; what only a gradient reads may be left out unless recording."""
         given = self.bound([*map(single, operands)])
-        z = kernels.products(given.x, given.w_ih, self.bias(given))
+        z, bias = dot(given.x, given.w_ih.T), self.bias(given)
+        if bias is not None:
+            z += bias
         rows, found = listed(sizes, steps, given), None
         if self.is_native(z, given, rows, recording):
             call = scan_of(self, "scan"), z, given.states, self.weights(given), np.array(rows)
@@ -153,7 +155,7 @@ class RecurrentLayer(Fused, abstract=True):
             spans = kernels.spans(rows, reverse)
             found = kernels.backward(self.cell, dy, last, read, weights, spans)
         makers = self.makers(given, found.blocks, found.first, y[1 + self.states])
-        makers["w_hr"] = lambda: found.y.T @ self.unprojected(y)
+        makers["w_hr"] = lambda: times(found.y.T, self.unprojected(y))
         return [makers[name]() for name in wanted]
 
     def unprojected(self, y: Sequence[Any]) -> Any:
@@ -167,9 +169,9 @@ class RecurrentLayer(Fused, abstract=True):
         inner, outer = blocks[0], blocks[-1]
         states = zip(self.operands[1:], first, strict=False)
         return {name: functools.partial(same, array) for name, array in states} | {
-            "x": lambda: inner @ given.w_ih,
-            "w_ih": lambda: inner.T @ given.x,
-            "w_hh": lambda: outer.T @ before,
+            "x": lambda: times(inner, given.w_ih),
+            "w_ih": lambda: times(inner.T, given.x),
+            "w_hh": lambda: times(outer.T, before),
             "b_ih": lambda: inner.sum(0),
             "b_hh": lambda: outer.sum(0),
         }

@@ -18,7 +18,7 @@ LENGTHS = range(20, 30)
 
 @pytest.fixture(autouse=True)
 def few_shapes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"SEEN": 0, "EXACT": 2, "SHARED": 6}.items():
+    for name, value in {"SEEN": 0, "EXACT": 2, "MANY": 8, "LONG": 30}.items():
         monkeypatch.setattr(programs, name, value)
 
 
@@ -27,7 +27,7 @@ def softmax(x: Any) -> Any:
 
 
 def normalised(x: Any, weight: Any) -> Any:
-    return F.layer_norm(x, (8,), weight)
+    return F.layer_norm(x, weight.shape, weight)
 
 
 def test_few_programs_serve_many_shapes() -> None:
@@ -38,7 +38,7 @@ def test_few_programs_serve_many_shapes() -> None:
             for n in LENGTHS:
                 x = rl.randn(3, n)
                 np.testing.assert_allclose(own.run((x,), {}), softmax(x), rtol=1e-5)
-    exact, shared = own.shared.values()
+    exact, shared = own.compiled.values()
     assert len(exact.known) == 2  # type: ignore[attr-defined]
     assert len(shared.known) == 1  # type: ignore[attr-defined]
     assert [len(made) for made in shared.any_size.known.values()] == [1]  # type: ignore[attr-defined]
@@ -55,6 +55,27 @@ def test_gradients_of_shared_programs() -> None:
         ]
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_shapes_that_come_no_more_make_room() -> None:
+    own = Programs(softmax)
+    for _ in range(3):
+        for n in LENGTHS:  # the last two find no room, since all others come again
+            own.run((rl.randn(3, n),), {})
+        assert {shape[1] for _, shape in own.known} == {*LENGTHS[:8]}
+    for _ in range(10):
+        for n in LENGTHS[4:]:
+            own.run((rl.randn(3, n),), {})
+    assert {shape[1] for _, shape in own.known} >= {*LENGTHS[4:]}
+
+
+def test_each_layer_of_a_network_has_its_own_program() -> None:
+    own = Programs(normalised)
+    for _ in range(2):
+        for n in range(4, 10):
+            weight = rl.ones(n, requires_grad=True)
+            own.run((rl.randn(5, n),), {"weight": weight})
+    assert [exact for _, exact in own.compiled] == [True] * 6
 
 
 def test_parameters_of_other_sizes_have_other_programs() -> None:

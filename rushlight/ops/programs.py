@@ -91,12 +91,15 @@ class Programs:
         if len(self.known) < MANY:
             return True
         self.calls += 1
-        self.used = {key: n for key, n in self.used.items() if self.calls - n <= LONG}
+        used = [*self.used.items()]  # at once: other threads go on
+        if self.calls - min([n for _, n in used]) <= LONG:
+            return False
+        self.used = {key: n for key, n in used if self.calls - n <= LONG}
         self.known = {key: self.known[key] for key in self.used}
         left = {id(found) for found in self.known.values()}
         self.compiled = {kind: c for kind, c in self.compiled.items() if id(c) in left}
         self.counts = {kind: self.counts[kind] for kind, _ in self.compiled}
-        return len(self.known) < MANY
+        return True
 
     def made(self, tensors: Sequence[Tensor]) -> Callable[..., Any]:
         """The programs that one more shape is given to."""
@@ -110,7 +113,8 @@ class Programs:
 
 def steady(t: Tensor) -> Any:
     """What programs for all sizes rely on: those of parameters, which do not change."""
-    return tuple(t._array.shape) if t.requires_grad and t.is_leaf else t._array.ndim
+    parameter = (t.requires_grad and t.is_leaf) or type(t) is not Tensor
+    return tuple(t._array.shape) if parameter else t._array.ndim
 
 
 def fused(call: Callable[..., Any]) -> Callable[..., Any]:

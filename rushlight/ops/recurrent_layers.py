@@ -14,7 +14,7 @@ from rushlight.kernels.cells import CELLS, Blocks, Cell, split
 from rushlight.ops import recurrent_scans  # noqa: F401 - registers the loops
 from rushlight.ops.base import ops, registry
 from rushlight.ops.channels_last import stored
-from rushlight.ops.contraction import dot, mixed, times
+from rushlight.ops.contraction import mixed, times
 from rushlight.ops.fused import Fused, single
 from rushlight.ops.programs import Recurring, compilable
 from rushlight.tensor import Tensor, wrap
@@ -115,9 +115,7 @@ class RecurrentLayer(Fused, abstract=True):
     ) -> kernels.Forward:
         """All steps; what only a gradient reads may be left out unless recording."""
         given = self.bound([*map(single, operands)])
-        z, bias = dot(given.x, given.w_ih.T), self.bias(given)
-        if bias is not None:
-            z += bias
+        z = registry["nn.functional.linear"].eager(given.x, given.w_ih, self.bias(given))
         rows, found = listed(sizes, steps, given), None
         if self.is_native(z, given, rows, recording):
             call = scan_of(self, "scan"), z, given.states, self.weights(given), np.array(rows)

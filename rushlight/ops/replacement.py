@@ -32,7 +32,11 @@ class Write(Op, abstract=True):
         self.write(y, *others, **attrs)
         return y
 
+    def fits(self, *arrays: Any, **attrs: Any) -> None:
+        """An error unless the operands fit one another, which ``check`` has seen to for users."""
+
     def infer(self, arrays, attrs):
+        self.fits(*arrays, **attrs)
         return np.empty(arrays[0].shape, arrays[0].dtype)
 
     def make_in_place(self) -> Callable[..., Tensor]:

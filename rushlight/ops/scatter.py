@@ -148,10 +148,8 @@ class Scatter(Write):
         source, d = located("scatter", input, dim, index, src)
         return (input, source, index), {"dim": d}
 
-    def infer(self, arrays, attrs):
-        x, src, index = arrays
-        check_source(x, src, index, attrs["dim"])
-        return super().infer(arrays, attrs)
+    def fits(self, x, src, index, *, dim, **_attrs):
+        check_source(x, src, index, dim)
 
     def write(self, y, src, index, *, dim):
         if index.size:
@@ -188,10 +186,8 @@ class ScatterAdd(Write):
         source, d = located("scatter_add", input, dim, index, src)
         return (input, source, index), {"dim": d}
 
-    def infer(self, arrays, attrs):
-        x, src, index = arrays
-        check_source(x, src, index, attrs["dim"])
-        return super().infer(arrays, attrs)
+    def fits(self, x, src, index, *, dim, **_attrs):
+        check_source(x, src, index, dim)
 
     def write(self, y, src, index, *, dim):
         if index.size:
@@ -290,10 +286,8 @@ class IndexAdd(Write):
         d = source_along("index_add", input, dim, index, source)
         return (input, source, index), {"dim": d, "alpha": checked(alpha, input.dtype)}
 
-    def infer(self, arrays, attrs):
-        x, source, index = arrays
-        check_entries(x, source, index, attrs["dim"])
-        return super().infer(arrays, attrs)
+    def fits(self, x, source, index, *, dim, **_attrs):
+        check_entries(x, source, index, dim)
 
     def write(self, y, source, index, *, dim, alpha):
         y, index = aligned(y, index, dim)
@@ -333,10 +327,8 @@ class IndexCopy(Write):
         d = source_along("index_copy", input, dim, index, source, IndexError)
         return (input, source, index), {"dim": d}
 
-    def infer(self, arrays, attrs):
-        x, source, index = arrays
-        check_entries(x, source, index, attrs["dim"])
-        return super().infer(arrays, attrs)
+    def fits(self, x, source, index, *, dim, **_attrs):
+        check_entries(x, source, index, dim)
 
     def write(self, y, source, index, *, dim):
         y, source, index = np.atleast_1d(y, source, index)
@@ -385,11 +377,9 @@ class IndexFill(Write):
         d = vector("index_fill", dim, index, input)
         return (input, single_value("index_fill", input, value), index), {"dim": d}
 
-    def infer(self, arrays, attrs):
-        _, value, index = arrays
+    def fits(self, _x, value, index, **_attrs):
         if value.ndim or index.ndim > 1:
             raise ValueError(f"a value {value.shape} at places {index.shape}")
-        return super().infer(arrays, attrs)
 
     def write(self, y, value, index, *, dim):
         y = np.atleast_1d(y)
@@ -469,11 +459,9 @@ class Put(Write):
             )
         return (x, source, index), {"accumulate": bool(accumulate)}
 
-    def infer(self, arrays, attrs):
-        _, source, index = arrays
+    def fits(self, _x, source, index, **_attrs):
         if source.size != index.size:
             raise ValueError(f"{source.size} elements at {index.size} places")
-        return super().infer(arrays, attrs)
 
     def write(self, y, source, index, *, accumulate):
         try:

@@ -187,7 +187,7 @@ class IndexPut(Write):
         if any([i.dtype is BOOL for i in indices]):
             return NotImplemented
         short = shortest(x, attrs["layout"])  # trying it is what finds values that do not fit
-        self.write(short, values, *map(np.zeros_like, indices), **attrs)
+        self.write(short, *map(np.zeros_like, (values, *indices)), **attrs)
         return np.empty(x.shape, x.dtype)
 
     def check(

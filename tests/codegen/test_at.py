@@ -51,6 +51,27 @@ def ruled(op: Op) -> bool:
     return op.emit is None and (op.at or op.scatter or op.scan) and op.name not in UNDEFINED
 
 
+@pytest.fixture
+def undefined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory nobody wrote to holds signalling NaNs, so that a rule that reads it is found out."""
+    plain = np.empty
+    signalling = {
+        "bfloat16": 0x7FA0,
+        "float16": 0x7D00,
+        "float32": 0x7FA00000,
+        "float64": 0x7FF4 << 48,
+    }
+
+    def empty(*args: Any, **kwargs: Any) -> np.ndarray:
+        array = plain(*args, **kwargs)
+        if array.dtype.name in signalling:
+            array.view(f"u{array.itemsize}").fill(signalling[array.dtype.name])
+        return array
+
+    monkeypatch.setattr(np, "empty", empty)
+
+
+@pytest.mark.usefixtures("undefined")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("module", MODULES)
 def test_rules_agree_with_kernels(module: str, dtype: str) -> None:
@@ -289,3 +310,32 @@ def natively(case: Case) -> None:
     values = {n: a for n, a in zip(operands, case.operands, strict=True) if n is not None}
     node = Node(case.op, tuple(operands), case.attrs, type_of(case.results[0]))
     same(Compiled(Group((node,), (node,)), values)()[node], case.results[0])
+
+
+EMPTY = {
+    "sum": lambda x: x.sum(0),
+    "sum of all": lambda x: x.sum(),
+    "of a product": lambda x: (x * x.abs()).sum(0, keepdim=True),
+    "repeated": lambda x: x.expand(2, *x.shape).sum((0, 1)),
+    "mean": lambda x: x.mean(1),
+    "mean, repeated": lambda x: x.expand(2, *x.shape).mean(0),
+    "prod": lambda x: x.prod(0),
+    "norm": lambda x: x.norm(),
+    "norm of columns": lambda x: x.norm(1, dim=0),
+    "cumsum": lambda x: x.cumsum(0),
+    "nansum": lambda x: x.nansum(0),
+    "matmul": lambda x: x.T @ x.abs(),
+    "gradient": lambda x: rl.func.grad(lambda w: (x * w).sum())(rl.ones(x.shape[1])),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_sums_of_nothing_and_of_negative_zeros(name: str, dynamic: bool) -> None:
+    """Sums start from 0.0 as NumPy's do, running sums from their first element."""
+    function = EMPTY[name]
+    compiled = rl.compile(function, dynamic=dynamic, fullgraph=True)
+    for shape in ((0, 3), (3, 0), (0, 0), (1, 3), (3, 1), (5, 3), (9, 40)):
+        x = rl.full(shape, -0.0)
+        expected, found = [(1 / f(x)).numpy() for f in (function, compiled)]
+        np.testing.assert_array_equal(found, expected, f"{name} of {shape}")

@@ -24,6 +24,7 @@ from benchmarks.workloads import WORKLOADS
 RUN_SECONDS = 0.02
 RUNS = 8
 LONG_SECONDS = 1.0  # of workloads that take longer there is but one run
+WARM_SECONDS = 5.0  # and these begin with fewer calls
 
 
 def duration(step: Callable[[], Any], count: int = 1) -> float:
@@ -36,7 +37,7 @@ def duration(step: Callable[[], Any], count: int = 1) -> float:
 def warm_up(step: Callable[[], Any]) -> None:
     duration(step)  # compiles
     for _ in range(2):  # what an optimizer begins with, and what is compiled for that
-        if duration(step) > LONG_SECONDS:
+        if duration(step) > WARM_SECONDS:
             break
 
 

@@ -280,6 +280,8 @@ def scaled_dot_product_attention(
     if local.state.trace is not None and q._array.dtype in dtypes.HALF:  # else the kernel does it
         q, k, v = [t.to(dtypes.float32) for t in (q, k, v)]
         bias, noise = [None if t is None else t.to(dtypes.float32) for t in (bias, noise)]
+    if scale is None and is_extent(q.shape[-1]):
+        q, scale = q * (q.shape[-1] or 1) ** -0.5, 1.0  # a number of the run
     factor = scale if scale is not None else 1 / math.sqrt(q.shape[-1] or 1)
     operands, attrs = attention.check(q, k, v, bias, noise, factor, is_causal)
     if local.state.trace is not None and is_small(q, k, is_causal):

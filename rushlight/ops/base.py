@@ -72,6 +72,7 @@ class Op:
     rowwise: Mapping[str, str] = {}  # operands whose gradient sums over rows of g and of another
     result: Callable[..., Any] | None = None  # the named tuple of several results
     fused: bool = False  # large operands are given to a compiled program, see ops/programs.py
+    work: Callable[..., int] | None = None  # multiply-adds for operands of some shapes, if many
     samples: Sequence[S] = ()
     errors: Sequence[Fails] = ()
 
@@ -286,8 +287,6 @@ def snake(name: str) -> str:
 
 def publish(op: Op) -> None:
     """Gives an op its names: function, method, in-place variant, aliases."""
-    if op.fused:
-        op.call = fused(op.call)
     call = op.call
     renamed = "<locals>" in call.__qualname__ or call.__name__ != op.name
     call.__name__ = op.name
@@ -295,6 +294,8 @@ def publish(op: Op) -> None:
     if renamed or op.namespace:  # pickle looks for it where users find it
         call.__module__ = f"rushlight.{op.namespace}" if op.namespace else "rushlight"
     call.__doc__ = op.docstring
+    if op.fused:  # programs are called as the function is
+        call = op.call = fused(call, op.work)
     if op.full_name in registry:
         raise TypeError(f"two ops are called {op.full_name}")
     registry[op.full_name] = op

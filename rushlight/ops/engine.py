@@ -19,7 +19,7 @@ FEW = 8  # rows or columns for which copying a matrix costs more than the produc
 LARGE = 1 << 15  # elements of such a matrix
 MUCH = 1 << 25  # multiply-adds of a large product
 ROOM = 1 << 24  # elements of its operands, which are copied
-ONCE = 192  # rows for which a matrix that no cache holds is copied as it is read
+ONCE = 192  # rows from which a matrix that no cache holds is copied before it is read
 HELD = 1 << 19  # elements that a cache holds
 SMALL = 1 << 18  # multiply-adds of one of many matrices
 WORTH = 1 << 16  # multiply-adds of all of them
@@ -35,7 +35,7 @@ def is_large(rows: int, terms: int, columns: int) -> bool:
     """Whether a product takes long enough for its threads to matter."""
     if rows * terms * columns < MUCH or (rows + columns) * terms > ROOM or columns == 1:
         return False
-    return rows > ONCE or (rows > 1 and terms * columns <= HELD)
+    return rows >= ONCE or (rows > 1 and terms * columns <= HELD)
 
 
 KINDS = frozenset({np.dtype(np.float32), np.dtype(np.float64)}) | dtypes.HALF

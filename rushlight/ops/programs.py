@@ -1,10 +1,11 @@
 """Ops that in dynamic mode, too, run as one compiled program, once their operands are large.
 
 A softmax or a norm is a chain of passes over memory if NumPy runs it; compiled, it is one. That
-pays for large operands, and only if their shape comes again. The first shapes that meet the same
-parameters get a program each, further ones share a program for all sizes. That one needs tables for
-each, so it takes many, but not any number: where each call has a shape of its own, NumPy is the
-quickest. Shapes that have not come for long make room for others.
+pays for large operands, and only if their shape comes again, or where NumPy takes as long as
+compiling does. The first shapes that meet the same parameters get a program each, further ones
+share a program for all sizes. That one needs tables for each, so it takes many, but not any number:
+where each call has a shape of its own, NumPy is the quickest. Shapes that have not come for long
+make room for others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ SEEN = 2  # calls of one shape after which there will be more
 MOST = 1 << 12  # shapes that are remembered
 EXACT = 32  # shapes with the same parameters that have programs of their own
 MANY = 256  # shapes of an op that have programs
+HEAVY = 1 << 26  # multiply-adds that NumPy needs as long for as they take to compile
+HUGE = 1 << 22  # elements of which that is true
 LONG = 512  # calls of an op, after which a shape that did not come makes room for another
+
+Work = Callable[..., int]
 
 
 class Compiler:
@@ -63,8 +68,8 @@ class Recurring:
 class Programs:
     """The programs of an op, found by the shapes of its operands."""
 
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self.call, self.often = call, Recurring()
+    def __init__(self, call: Callable[..., Any], work: Work | None = None) -> None:
+        self.call, self.work, self.often = call, work, Recurring()
         self.known: dict[Any, Callable[..., Any]] = {}
         self.calls, self.used = 0, dict[Any, int]()  # which call was the last of a shape
         self.counts: dict[Any, int] = {}  # of the shapes that met the same parameters
@@ -76,7 +81,7 @@ class Programs:
         key = tensors[0]._array.dtype, *[t._array.shape for t in tensors]
         found = self.known.get(key)
         if found is None:
-            if not self.often(key) or not self.has_room():
+            if not (self.often(key) or self.is_heavy(tensors)) or not self.has_room():
                 return self.call(*args, **kwargs)
             found = self.known[key] = self.made(tensors)
         self.calls = self.used[key] = self.calls + 1
@@ -85,6 +90,12 @@ class Programs:
         except TraceError:
             self.known[key] = self.call
             return self.call(*args, **kwargs)
+
+    def is_heavy(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether one call is worth a program."""
+        if tensors[0]._array.size >= HUGE:
+            return True
+        return self.work is not None and self.work(*[t._array.shape for t in tensors]) >= HEAVY
 
     def has_room(self) -> bool:
         """Whether one more shape can have a program; those that came no more go for it."""
@@ -117,9 +128,12 @@ def steady(t: Tensor) -> Any:
     return tuple(t._array.shape) if parameter else t._array.ndim
 
 
-def fused(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call``, whose first argument decides by its size whether a program is used."""
-    programs = Programs(call)
+def fused(call: Callable[..., Any], work: Work | None = None) -> Callable[..., Any]:
+    """``call``, whose first argument decides by its size whether a program is used.
+
+    ``work`` tells how many multiply-adds operands of some shapes take.
+    """
+    programs = Programs(call, work)
 
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.ops import programs
+from rushlight.ops.convolution import convolution_work
 from rushlight.ops.programs import Programs, steady
 
 F = rl.nn.functional
@@ -99,3 +100,37 @@ def test_shapes_are_compiled_when_they_come_again(monkeypatch: pytest.MonkeyPatc
         own.run((rl.randn(3, 4),), {})
         counts.append(len(own.known))
     assert counts == [0, 0, 1, 1]
+
+
+def test_what_takes_numpy_long_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SEEN": 2, "HUGE": 100, "HEAVY": 1000}.items():
+        monkeypatch.setattr(programs, name, value)
+    own = Programs(softmax, work=lambda x: x[0] * x[1] ** 2)
+    for shape in ((3, 4), (3, 18), (3, 19), (1, 99), (1, 10), (10, 10)):
+        own.run((rl.randn(shape),), {})
+    assert [shape for _, shape in own.known] == [(3, 19), (1, 99), (10, 10)]
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "work"),
+    [
+        ((2, 3, 8, 8), (5, 3, 3, 3), 2 * 64 * 5 * 27),
+        ((3, 8, 8), (5, 3, 3, 3), 64 * 5 * 27),
+        ((2, 4, 8), (4, 1, 3), 2 * 8 * 4 * 3),  # each channel by itself
+        ((2, 0, 8), (4, 0, 3), 0),
+        ((8,), (4, 1, 3), 0),
+    ],
+)
+def test_work_of_convolutions(x: Any, weight: Any, work: int) -> None:
+    assert convolution_work(x, weight) == work
+
+
+@pytest.mark.parametrize("name", ["silu", "relu", "elu", "hardswish", "leaky_relu", "mish"])
+def test_large_activations_in_place(name: str) -> None:
+    weight = rl.randn(64, 512, requires_grad=True)
+    for _ in range(4):
+        own, copied = [
+            rl.autograd.grad(getattr(F, name)(weight * 2, inplace=inplace).sum(), weight)[0]
+            for inplace in (True, False)
+        ]
+        np.testing.assert_allclose(own, copied, rtol=1e-5, atol=1e-6)

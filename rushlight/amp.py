@@ -173,9 +173,9 @@ class GradScaler:
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Changes the scale by what the last steps showed, or to ``new_scale``."""
-        refuse_in_trace("GradScaler.update()")
         if not self._enabled:
             return
+        refuse_in_trace("GradScaler.update()")
         if new_scale is not None:
             self._scale = float(new_scale)
         elif not self._finite:

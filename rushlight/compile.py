@@ -21,7 +21,8 @@ from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
 from rushlight.runtime.options import check as check_options
 from rushlight.runtime.shapes import AnySize, AtSizes, loosened
-from rushlight.runtime.specialization import Specialization, Traced, specialize, tracing
+from rushlight.runtime.specialization import Specialization, specialize, tracing
+from rushlight.runtime.traced import Traced
 from rushlight.symbol import TraceError
 
 PUBLIC = ("dynamic", "explain", "fullgraph", "function", "graph", "name", "reset")
@@ -46,7 +47,8 @@ def compile(
     an optimizer's ``step()``, those too. Later calls run the program made of that graph. Python's
     ``if``, ``while`` and ``for`` are part of it where tensors decide. Results are those of the
     function itself. The first program is for the sizes of the first call; when
-    others come, one more is made, for all sizes.
+    others come, one more is made, for all sizes. In anomaly mode, which looks for the line
+    that makes a NaN, the function itself is called.
 
     Args:
         model: what to compile; without it, a decorator with these options.
@@ -106,7 +108,8 @@ class Compiled:
         self.any_size = AnySize(self.dynamic)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if local.state.trace is not None or config.disable_compile:
+        state = local.state
+        if state.trace is not None or state.anomaly or config.disable_compile:
             return self.function(*args, **kwargs)
         short = None if kwargs else shorthand(args)
         for made in self.short.get(short, ()):

@@ -16,6 +16,7 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -302,13 +303,8 @@ def at(size: Size, sizes: Mapping[str, Size]) -> Any:
     return memo[size.text]
 
 
-def is_symbol(size: Size) -> bool:
-    """Whether a size is one symbol and nothing else."""
-    return isinstance(size, Dim) and size.text in LETTERS
-
-
-def partly(value: Any, sizes: Mapping[str, int]) -> Any:
-    """A value with numbers in the places of some symbols."""
+def partly(value: Any, sizes: Mapping[str, Size]) -> Any:
+    """A value with numbers, or other sizes, in the places of some symbols."""
     return known(value, {**{s.name: Dim({(s,): 1}) for s in symbols_of(value)}, **sizes})
 
 
@@ -542,12 +538,19 @@ def usual(n: Any) -> int:
 class Settled(BaseException):
     """A function needs the number that a size is: its symbols are known in the next trace.
 
-    ``chosen`` if it has asked for just this number, and may do without another one.
+    ``chosen`` if it has asked for just this number, and may do without another one. If there are
+    ``steps``, then the remainders by these are enough.
     """
 
-    def __init__(self, symbols: Collection[Symbol], line: str, chosen: bool = False) -> None:
+    def __init__(
+        self,
+        symbols: Collection[Symbol],
+        line: str,
+        chosen: bool = False,
+        steps: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         super().__init__(f"{', '.join([s.name for s in symbols])} at {line}")
-        self.symbols, self.line, self.chosen = symbols, line, chosen
+        self.symbols, self.line, self.chosen, self.steps = symbols, line, chosen, steps
 
 
 def by_sizes(function: F) -> F:

@@ -7,21 +7,23 @@ import sys
 import warnings
 from types import FrameType
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+import numpy as np
+
+PACKAGE, NUMPY = [os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file__, np.__file__)]
 
 
 def user_line() -> str:
-    """``file:line`` of the innermost frame that is not ours."""
+    """``file:line`` of the innermost frame that is neither ours nor NumPy's."""
     place = user_place()
     return "" if place is None else f"{place[0]}:{place[1]}"
 
 
 def user_place() -> tuple[str, int] | None:
-    """File and line of the innermost frame that is not ours."""
+    """File and line of the innermost frame that is neither ours nor NumPy's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(PACKAGE):
+        if not file.startswith((PACKAGE, NUMPY)):
             return file, frame.f_lineno
         frame = frame.f_back
     return None

@@ -202,6 +202,13 @@ class Symbol:
                 f"like while it was traced is used at {user_line()}. It never had values: return "
                 "it from the function instead."
             )
+        state = local.state
+        if state.anomaly and state.anomaly_check and state.backward is not None:
+            raise TraceError(
+                f"anomaly mode looks for NaN in the gradients at {user_line()}, whose values are "
+                "not known yet while the graph is made: leave detect_anomaly() away, or call the "
+                "function itself inside it"
+            )
         raise Undecided(
             f"the values of a traced tensor ({kind}) are needed in Python at {user_line()}. They "
             "are not known yet while the graph is made: compute with tensors (rl.where, rl.cond), "

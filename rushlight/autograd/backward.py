@@ -6,12 +6,10 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rushlight.autograd.engine import Backward, root_of, roots_of
 from rushlight.autograd.stack import stack
 from rushlight.autograd.tape import Node, Pick, RemovableHandle, edge, named
-from rushlight.tensor import Tensor, install, wrap
+from rushlight.tensor import Tensor, install
 
 
 def as_tuple(value: Any) -> tuple:
@@ -108,7 +106,7 @@ def grad(
                 "Set allow_unused=True if this is the desired behavior."
             )
         if g is None and materialize_grads:
-            g = wrap(np.zeros(t._array.shape, t._array.dtype))
+            g = t.new_zeros(t.shape)
         answer.append(g)
     return tuple(answer)
 

@@ -7,7 +7,6 @@ arrays: rules that are plain arithmetic run on them directly, others get them wr
 from __future__ import annotations
 
 import functools
-import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush, heappushpop
@@ -450,8 +449,6 @@ def fit_array(r: Any, shape: tuple[int, ...], kind: np.dtype, node: Node) -> np.
     """``r`` summed over broadcast dimensions and cast to an operand's dtype."""
     if r.shape != shape:
         lead = checked_lead(r.shape, shape, node)
-        if r.size == math.prod(shape):
-            return fit_array(r.reshape(shape), shape, kind, node)
         dims = [i for i, n in enumerate(r.shape) if i < lead or (n != 1 and shape[i - lead] == 1)]
         wide = np.float32 if r.dtype in dtypes.HALF else None  # half types round once
         r = np.add.reduce(r, tuple(dims), wide, keepdims=True).reshape(shape)

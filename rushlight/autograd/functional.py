@@ -11,7 +11,7 @@ from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import enable_grad
 from rushlight.autograd.stack import stack
 from rushlight.errors import kind
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor, literal
 
 Tensors = tuple[Tensor, ...]
 
@@ -224,8 +224,7 @@ class Call:
                     f"The vector v can only be None if the {source} a single Tensor with a single "
                     f"element, got {', '.join([str(list(t.shape)) for t in like])}"
                 )
-            one = np.ones(like[0]._array.shape, like[0]._array.dtype)
-            return (wrap(one),)
+            return (like[0].new_ones(like[0].shape),)
         vectors, _ = as_tensors(v, "v", self.name)
         if len(vectors) != len(like):
             raise RuntimeError(
@@ -254,9 +253,7 @@ class Call:
 
     def pullback(self) -> tuple[Tensors, tuple[Tensor | None, ...]]:
         """Vectors u, and uᵀJ as a function of them."""
-        seeds = tuple(
-            [wrap(np.zeros(y._array.shape, y._array.dtype)).requires_grad_() for y in self.outputs]
-        )
+        seeds = tuple([seed_like(y) for y in self.outputs])
         return seeds, gradients(self.outputs, self.inputs, seeds, True)
 
     def complete(
@@ -282,12 +279,8 @@ class Call:
                     f"The {derivative} of the user-provided function is independent of input {i}. "
                     "This is not allowed in strict mode when create_graph=True."
                 )
-        return tuple(
-            [
-                wrap(np.zeros_like(t._array)) if g is None else g
-                for g, t in zip(grads, like, strict=True)
-            ]
-        )
+        pairs = zip(grads, like, strict=True)
+        return tuple([zeros_like(t) if g is None else g for g, t in pairs])
 
     def rows(self) -> list[Tensors]:
         """The blocks of the Jacobian, one backward for each element of the outputs."""
@@ -375,12 +368,23 @@ def gradients(
     )
 
 
+def zeros_like(t: Tensor) -> Tensor:
+    return t.new_zeros(t.shape)
+
+
+def seed_like(t: Tensor) -> Tensor:
+    """Zeros to differentiate by that are no leaf: what follows from them depends on nobody's."""
+    seed = zeros_like(t).requires_grad_().clone()
+    seed._history.edges = (None,)
+    return seed
+
+
 def basis(t: Tensor) -> Iterator[Tensor]:
-    """The unit vectors of the space of ``t``."""
-    for index in np.ndindex(t._array.shape):
-        unit = np.zeros_like(t._array)
+    """The unit vectors of the space of ``t``; in a trace, constants of the graph."""
+    for index in np.ndindex(*t.shape):
+        unit = np.zeros(t._array.shape, t._array.dtype)
         unit[index] = 1
-        yield wrap(unit)
+        yield literal(unit)
 
 
 def is_reverse(strategy: str) -> bool:

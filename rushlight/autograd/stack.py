@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from rushlight.autograd.function import Function, FunctionCtx
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import Tensor
 
 
-class Stack(Function):
-    """Joins tensors of one shape along a new first dimension."""
+class Joining:
+    """Where this layer finds the op, which is made of later ones; set by it."""
 
-    @staticmethod
-    def forward(ctx: FunctionCtx, *tensors: Tensor) -> Tensor:
-        return wrap(np.stack([t._array for t in tensors]))
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, ...]:
-        return tuple(g.unbind(0))
+    stack: Callable[[Sequence[Tensor]], Tensor]
 
 
 def stack(tensors: Sequence[Tensor], like: Tensor) -> Tensor:
     """``tensors``, each of the shape and dtype of ``like``, as the rows of one."""
-    if tensors:
-        return Stack.apply(*tensors)
-    return wrap(np.zeros((0, *like._array.shape), like._array.dtype))
+    return Joining.stack(tensors) if tensors else like.new_zeros((0, *like.shape))

@@ -244,8 +244,8 @@ class Function(Memory):
 
     def identities(self, part: Accumulation, lanes: int) -> list[str]:
         """What a fold starts from: of a pair, no position."""
-        how = part.value.data.how
-        starts = [LAST if n else identity(how, v.kind) for n, v in enumerate(part.body)]
+        how, op = part.value.data.how, part.value.op
+        starts = [LAST if n else identity(how, v.kind, op) for n, v in enumerate(part.body)]
         both = zip(starts, part.body, strict=True)
         return [self.constant(start, v.kind, lanes) for start, v in both]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.codegen.traverse import Free, substitute, walk
-from rushlight.codegen.values import FLOATS, INDEX, UNSIGNED, Builder, Fold, Loop, Source, Value
+from rushlight.codegen.values import FLOATS, INDEX, UNSIGNED, Builder, Loop, Source, Value
 from rushlight.graph.attributes import DTYPES, LONG
 from rushlight.graph.ir import CONSTANT, ITEM, Node
 
@@ -36,14 +36,17 @@ class Buffer:
         return DTYPES[LONG[self.kind]]
 
 
-def identity(how: str, kind: str) -> Any:
-    """What a fold starts from: combined with it, nothing changes (−0.0 keeps the sign of zeros)."""
+def identity(how: str, kind: str, op: str = "fold") -> Any:
+    """What a fold or a scan starts from: combined with it, nothing changes but a sum of −0.0.
+
+    As NumPy has it, a sum starts from 0.0, but a running sum from its first element.
+    """
     if how in ("and", "mul"):
         return 1
     if how == "or" or (how == "add" and kind not in FLOATS):
         return 0
     if how == "add":
-        return -0.0
+        return -0.0 if op == "scan" else 0.0
     greatest = how in ("min", "argmin")
     if kind in FLOATS:
         return math.inf if greatest else -math.inf
@@ -97,7 +100,7 @@ class Columns(Builder):
                 args, loops = tuple(substitute(self, args, names)), other
                 break
         loops = tuple([loop for loop in loops if loop.size != 1])
-        return self.make("fold", kind, args, Fold(how, loops)) if loops else args[-1]
+        return self.folded(how, args, loops)
 
     def bound(self, args: Iterable[Value], loops: Sequence[Loop], other: Sequence[Loop]) -> bool:
         """Whether ``other`` means something already where values depend on ``loops``."""

@@ -328,9 +328,14 @@ class Builder:
         every = [Loop(f"k{n}", size) for n, size in enumerate(sizes)]
         inner = body(*[self.variable(loop) for loop in every])
         args = inner if isinstance(inner, tuple) else (inner,)
+        return self.folded(how, args, tuple([loop for loop in every if loop.size != 1]))
+
+    def folded(self, how: str, args: tuple[Value, ...], loops: tuple[Loop, ...]) -> Value:
+        """A fold over these loops; without any it is of one element."""
         result = args[-1]
-        loops = tuple([loop for loop in every if loop.size != 1])
-        return self.make("fold", result.kind, args, Fold(how, loops)) if loops else result
+        if loops:
+            return self.make("fold", result.kind, args, Fold(how, loops))
+        return result + 0.0 if how == "add" and result.is_float else result  # −0.0 + 0.0 is 0.0
 
     def scatter(self, **parts: Any) -> Scatter:
         """See :class:`Scatter`."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.constraints import Constraint
+from rushlight.distributions.utils import refuted
 from rushlight.ops import ops
 from rushlight.tensor import Size, Tensor
 
@@ -23,7 +24,8 @@ class Distribution:
     ``(*sample_shape, *batch_shape, *event_shape)``, and `log_prob` of it one number for each event.
 
     Args:
-        validate_args: whether parameters and values are checked, by default that they are.
+        validate_args: whether parameters and values are checked, by default that they are. A
+            compiled function checks their shapes only.
     """
 
     has_rsample = False
@@ -57,8 +59,7 @@ class Distribution:
             if name not in vars(self) or constraints.is_dependent(constraint):
                 continue
             value = getattr(self, name)
-            valid = constraint.check(value)
-            if not valid.all():
+            if refuted(constraint.check, value):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
@@ -84,7 +85,7 @@ class Distribution:
                 )
         if constraints.is_dependent(self.support):
             return
-        if not self.support.check(value).all():
+        if refuted(self.support.check, value):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) "
                 f"to be within the support ({self.support!r}) of the distribution {self!r}, but "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.bernoulli import Binary
-from rushlight.distributions.utils import broadcast_all
+from rushlight.distributions.utils import broadcast_all, refuted
 from rushlight.dtypes import finfo
 from rushlight.nn import functional as F
 from rushlight.ops import ops
@@ -32,7 +32,8 @@ class Geometric(Binary):
         validate_args: bool | None = None,
     ) -> None:
         super().__init__(probs, logits, validate_args)
-        if self._validate_args and probs is not None and not (self.probs > 0).all():
+        given = self._validate_args and probs is not None
+        if given and refuted(constraints.positive.check, self.probs):
             raise ValueError(
                 f"Expected parameter probs (Tensor of shape {tuple(self.probs.shape)}) of "
                 f"distribution {self!r} to be positive but found invalid values:\n{self.probs}"

@@ -9,7 +9,7 @@ from typing import ClassVar
 from rushlight.distributions import constraints
 from rushlight.distributions.constraints import Constraint
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import broadcast_all
+from rushlight.distributions.utils import broadcast_all, refuted
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
@@ -31,7 +31,7 @@ class Uniform(Distribution):
     ) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.size(), validate_args=validate_args)
-        if self._validate_args and not ops.lt(self.low, self.high).all():
+        if self._validate_args and refuted(ops.lt, self.low, self.high):
             raise ValueError("Uniform is not defined when low>= high")
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Number
 
+from rushlight.autograd.modes import local
 from rushlight.dtypes import finfo, get_default_dtype
 from rushlight.literals import tensor
 from rushlight.ops import ops
@@ -27,6 +28,15 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     dtype = given[0].dtype if given else get_default_dtype()
     converted = (v if isinstance(v, Tensor) else tensor(v, dtype=dtype) for v in values)
     return tuple(ops.broadcast_tensors(*converted))
+
+
+def refuted(check: Callable[..., Tensor], *values: Tensor) -> bool:
+    """Whether some element fails a check; in a trace, where elements are not known, none does.
+
+    >>> refuted(rl.lt, rl.zeros(2), rl.tensor([1.0, 0.0]))
+    True
+    """
+    return local.state.trace is None and not check(*values).all()
 
 
 def sum_rightmost(value: Tensor, dims: int) -> Tensor:

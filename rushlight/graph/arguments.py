@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from operator import is_
 from typing import Any
 
@@ -173,25 +173,40 @@ def with_entries(mapping: Any, entries: dict[Any, Any]) -> Any:
 
 
 def replaced(x: Any, floats: Iterator[Any], lifted: set[int], counter: list[int]) -> Any:
-    """``x`` with the floats at the positions ``lifted`` replaced by those of ``floats``.
+    """``x`` with the floats at the positions ``lifted`` replaced by those of ``floats``."""
 
-    A container in which none is replaced stays itself.
-    """
-    if type(x) in LIFTED:
+    def change(leaf: Any) -> Any:
+        if type(leaf) not in LIFTED:
+            return leaf
         position = counter[0]
         counter[0] += 1
-        return next(floats) if position in lifted else x
+        return next(floats) if position in lifted else leaf
+
+    return mapped(x, change)
+
+
+def mapped(x: Any, change: Callable[[Any], Any], anew: bool = False) -> Any:
+    """``x`` with ``change`` of each leaf in its place.
+
+    A container in which none changes stays itself, unless all are made ``anew``.
+
+    >>> mapped({"a": (1, 2), "b": [3]}, lambda n: n * 10)
+    {'a': (10, 20), 'b': [30]}
+    """
     if isinstance(x, (tuple, list)):
-        items = [replaced(item, floats, lifted, counter) for item in x]
-        return x if all(map(is_, items, x)) else getattr(type(x), "_make", type(x))(items)
+        items = [mapped(item, change, anew) for item in x]
+        same = not anew and all(map(is_, items, x))
+        return x if same else getattr(type(x), "_make", type(x))(items)
     if isinstance(x, dict):
-        entries = {k: replaced(v, floats, lifted, counter) for k, v in x.items()}
-        return x if all(map(is_, entries.values(), x.values())) else with_entries(x, entries)
+        entries = {k: mapped(v, change, anew) for k, v in x.items()}
+        same = not anew and all(map(is_, entries.values(), x.values()))
+        return x if same else with_entries(x, entries)
     if is_record(x):
         old = dict(fields_of(x))
-        new = {name: replaced(v, floats, lifted, counter) for name, v in old.items()}
-        return x if all(map(is_, new.values(), old.values())) else with_fields(x, new)
-    return x
+        new = {name: mapped(v, change, anew) for name, v in old.items()}
+        same = not anew and all(map(is_, new.values(), old.values()))
+        return x if same else with_fields(x, new)
+    return change(x)
 
 
 def containers(x: Any, path: str) -> Iterator[Watch]:

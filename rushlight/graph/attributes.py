@@ -6,7 +6,7 @@ import ast
 import base64
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -185,7 +185,7 @@ class Builder:
             case ast.Name(id=name) if name in self.symbols:
                 return self.symbols[name]
             case ast.BinOp(op=sign) if self.symbols and type(sign) in SIGNS:
-                return SIGNS[type(sign)](self.size(node.left), self.size(node.right))
+                return computed(SIGNS[type(sign)], self.size(node.left), self.size(node.right))
             case ast.UnaryOp(op=ast.USub()) if self.symbols:
                 return -self.build(node.operand)
         return ast.literal_eval(node)
@@ -227,6 +227,15 @@ class Builder:
                 return np.full(shape, data, kind.numpy)
         raise ValueError(f"not an attribute of a graph: {name}(…)")
 
+
+def computed(sign: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Of two sizes. A product of sums may be much longer than its text: files could hold some."""
+    if len(str(left)) * len(str(right)) > LONGEST:
+        raise ValueError(f"a size is too long: {left!s:.40}… with {right!s:.40}")
+    return sign(left, right)
+
+
+LONGEST = 1 << 14
 
 SIGNS: dict[type, Any] = {
     ast.Add: operator.add,

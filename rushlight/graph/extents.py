@@ -22,7 +22,6 @@ from rushlight.dims import (
     World,
     at,
     at_least,
-    is_symbol,
     known,
     partly,
     parts_of,
@@ -34,6 +33,7 @@ from rushlight.errors import user_line
 from rushlight.graph.host import Host
 from rushlight.graph.inference import Rule, TooLarge, inferred
 from rushlight.graph.ir import Node, TensorType, type_of
+from rushlight.graph.multiples import line_of, need_remainders
 from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op, registry
 from rushlight.symbol import root
@@ -65,11 +65,21 @@ class Condition(NamedTuple):
     answer: bool
 
     @property
+    def dims(self) -> frozenset[Symbol]:
+        return symbols_of((self.left, self.right))
+
+    @property
     def symbols(self) -> set[str]:
-        return {s.name for s in symbols_of((self.left, self.right))}
+        return {s.name for s in self.dims}
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         return self.relation(at(self.left, sizes), at(self.right, sizes)) is self.answer
+
+    @property
+    def is_number(self) -> bool:
+        """Whether this says what number a size is."""
+        equal = self.relation is operator.eq and self.answer
+        return equal and int in (type(self.left), type(self.right))
 
 
 def sizes_apart(symbols: Iterable[Symbol], conditions: Sequence[Condition]) -> Mapping[str, int]:
@@ -213,8 +223,9 @@ def whole(operation: Callable[..., Any], swapped: bool = False) -> Callable[...,
             below = self if swapped else other
             if not below:
                 raise ZeroDivisionError("integer division or modulo by zero")
-            if type(below) is int and below < 0:
-                return operation(int(self), other)
+            if type(below) is int and below < 0:  # both signs turned, the quotient is the same
+                turned = operation(-self, -below)
+                return turned if operation is operator.floordiv else -turned
         pair = (dim_of(other), self.dim) if swapped else (self.dim, dim_of(other))
         return self.extents.extent(operation(*pair))
 
@@ -314,8 +325,11 @@ class Extents:
         if other in SURE and SURE[other](left, right):
             return False
         answer = relation(at(left, self.sizes.now), at(right, self.sizes.now))
-        if relation is operator.eq and answer and isinstance(right, int) and is_symbol(left):
-            raise Settled(symbols_of(left), user_line(), chosen=True)
+        if relation in (operator.eq, operator.ne) and isinstance(right, int):
+            if relation is operator.eq and answer and line_of(left):
+                raise Settled(symbols_of(left), user_line(), chosen=True)
+            if answer is (relation is operator.eq):
+                need_remainders(left, lambda places: partly(left, places) == right, user_line())
         self.conditions[Condition(relation, left, right, answer)] = None
         return answer
 
@@ -361,12 +375,13 @@ class Extents:
         """The type of the results of an op for all sizes."""
 
         def rule(types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-            most = TRIED if op.infer is None else ADDRESSED
+            most = TRIED if op.infer is None and changing else ADDRESSED
             if sum([t.size for t in types if t]) > most:
                 raise TooLarge
             return type_of(self.trace.infer(op, (), [blank(t) for t in types], attrs))
 
         types = [None if n is None else n.type for n in nodes]
+        changing = symbols_of([[t.shape for t in types if t], *attrs.values()])
         found = self.inferred(rule, types, attrs)
         if op.emit is not None and type(found) is TensorType:
             self.check_broadcast([t.shape for t in types if t], found.shape)
@@ -390,10 +405,14 @@ class Extents:
 
         Code goes by sizes as they are written down.
         """
-        for shape in shapes:
-            for own, wanted in zip(shape[::-1], result[::-1], strict=False):
-                if own != 1 and own != wanted:
-                    raise Settled(symbols_of((own, wanted)), user_line())
+        pairs = [p for shape in shapes for p in zip(shape[::-1], result[::-1], strict=False)]
+        apart = [(own, wanted) for own, wanted in pairs if own not in (1, wanted)]
+        if apart:
+            line = user_line()
+            need_remainders(
+                apart, lambda places: all([own in (1, n) for own, n in partly(apart, places)]), line
+            )
+            raise Settled(symbols_of(apart[0]), line)
 
     def check_layout(self, base: Any, shape: Any) -> None:
         """An end to this trace if only some sizes allow to see ``base`` in that shape.
@@ -430,17 +449,28 @@ class Extents:
         try:
             return inferred(rule, types, attrs, self.possible)
         except Exception:
-            symbols = symbols_of([[t.shape for t in types if t], *attrs.values()])
-        for symbol in sorted(symbols, key=lambda s: s.name, reverse=True):
-            here = {symbol.name: self.sizes.now[symbol.name]}
-            kinds = [t and TensorType(partly(t.shape, here), t.dtype) for t in types]
+            sizes = [[t.shape for t in types if t], *attrs.values()]
+
+        def works(places: Mapping[str, Size]) -> bool:
+            """Whether there is one with other sizes in the places of some symbols."""
+
+            def possible(world: World) -> bool:
+                return self.possible(World({**world, **known(own, world)}))
+
             try:
-                settled = {name: partly(value, here) for name, value in attrs.items()}
-                inferred(rule, kinds, settled, self.possible)
+                own = {name: size for name, size in places.items() if isinstance(size, Dim)}
+                kinds = [t and TensorType(partly(t.shape, places), t.dtype) for t in types]
+                inferred(rule, kinds, partly(dict(attrs), places), possible)
             except Exception:
-                continue
-            raise Settled({symbol}, user_line())
-        raise Settled(symbols, user_line())
+                return False
+            return True
+
+        line, symbols = user_line(), symbols_of(sizes)
+        need_remainders(sizes, works, line)
+        for symbol in sorted(symbols, key=lambda s: s.name, reverse=True):
+            if works({symbol.name: self.sizes.now[symbol.name]}):
+                raise Settled({symbol}, line)
+        raise Settled(symbols, line)
 
 
 def template_of(trace: Trace, kind: TensorType) -> np.ndarray:

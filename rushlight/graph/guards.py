@@ -60,8 +60,8 @@ from rushlight.tensor import Tensor
 
 DEPTH = 4  # steps from what the user's code names into what only libraries or reflection may read
 SMALL = 1 << 20  # elements of a NumPy array that are compared at each call
-STREAMS = (Iterator, np.random.Generator, np.random.RandomState, random.Random)
-SHIFTING = (*STREAMS, ContextVar, threading.local)
+DICE = (np.random.Generator, np.random.RandomState, random.Random)
+SHIFTING = (Iterator, *DICE, ContextVar, threading.local)
 LEAVES = 10_000  # elements of containers that are compared at each call
 DOUBTFUL = 300  # things that perhaps nobody reads; of larger containers, the number is compared
 CELL = ("cell_contents",)
@@ -99,8 +99,14 @@ class Guards:
         for value in (function, *objects):
             reach.see(value, getattr(value, "__name__", f"{type(value).__name__}()"))
         reach.explore()
+        for path, value in reach.shifting:
+            raise TraceError(
+                f"{path} is a {type(value).__name__}, which gives another value each time or in "
+                "each thread: draw with rl.rand and the like, or take the value outside and pass "
+                "it in."
+            )
         self.modules = Panel(reach.modules)
-        self.others = Panel(reach.others)
+        self.others = Panel([*reach.others, *[Sort(t, path) for path, t in reach.tensors]])
         self.asks_types = reach.asks_types  # the code that may call ``type``
         self.asks_world = reach.asks_world  # or look at clocks, files and the like
         self.known = reach.seen  # what was there before the trace, by identity
@@ -159,11 +165,18 @@ class Guards:
 
 
 class Reach:
-    """What code can reach: a walk over objects that goes on until no new name is found."""
+    """What code can reach: a walk over objects that goes on until no new name is found.
 
-    def __init__(self) -> None:
+    Args:
+        leaves: how many elements of containers may be compared.
+        elements: how many of one NumPy array.
+    """
+
+    def __init__(self, leaves: int = LEAVES, elements: int = SMALL) -> None:
         self.modules: list[Watch] = []  # seen to by the epoch
         self.others: list[Watch] = []
+        self.tensors: list[tuple[str, Tensor]] = []
+        self.shifting: list[tuple[str, Any]] = []  # what gives another value each time
         self.names: set[str] = set()  # of attributes
         self.queue: deque[tuple[Any, str, int]] = deque()
         self.seen: dict[int, Any] = {}
@@ -175,7 +188,7 @@ class Reach:
         self.caches: list[Any] = []  # functions that remember their results
         self.reflects = self.asks_world = False
         self.asks_types: str | None = None
-        self.left, self.spare = LEAVES, DOUBTFUL
+        self.left, self.elements, self.spare = leaves, elements, DOUBTFUL
 
     def matters(self, name: Any) -> bool:
         """Whether an attribute may be read."""
@@ -199,7 +212,9 @@ class Reach:
     def see_all(self, watch: Watch, depth: int, named: bool = False) -> None:
         """Visits what is in a container, as far as it matters, or only what code ``named``."""
         for key, value in watch.before.items():
-            if watch.is_guarded(key) and (not named or key in self.names):
+            if id(value) in self.seen or isinstance(value, PLAIN):
+                continue
+            if (not named or key in self.names) and watch.is_guarded(key):
                 self.see(value, watch.label(key), depth)
 
     def explore(self) -> None:
@@ -222,6 +237,10 @@ class Reach:
             case types.MethodType():
                 self.see(value.__self__, "self", depth)
                 self.see(value.__func__, path, depth)
+            case types.BuiltinFunctionType() | types.MethodWrapperType():
+                self.asks_world |= is_worldly(value)
+                if not isinstance(value.__self__, DICE):
+                    self.see(value.__self__, f"{path}.__self__", depth)
             case functools.partial():
                 self.see(value.func, path, depth)
                 self.see(value.args, f"{path}.args", depth)
@@ -259,23 +278,21 @@ class Reach:
                 self.contain(Pairs, value, path, depth)
             case UserDict() | UserList():
                 self.see(value.data, path, depth)
+            case memoryview():
+                self.see(value.obj, path, depth)
             case ChainMap():
                 self.see(value.maps, path, depth)
             case np.ndarray():
                 self.visit_array(value, path, depth)
             case _ if isinstance(value, SHIFTING):
                 if not depth:
-                    raise TraceError(
-                        f"{path} is a {type(value).__name__}, which gives another value each time "
-                        "or in each thread: draw with rl.rand and the like, or take the value "
-                        "outside and pass it in."
-                    )
+                    self.shifting.append((path, value))
             case _:
                 self.visit_object(value, path, depth)
 
     def visit_tensor(self, value: Tensor, path: str, depth: int) -> None:
-        """What kind of tensor it is, and what the user has attached to it."""
-        self.others.append(Sort(value, path))
+        """The tensor, and what the user has attached to it."""
+        self.tensors.append((path, value))
         self.see(value._base, f"{path}._base", depth)
         attached = Attached(vars(value), path)
         self.others.append(attached)
@@ -283,7 +300,7 @@ class Reach:
 
     def visit_array(self, value: np.ndarray, path: str, depth: int) -> None:
         """An array, whose elements are compared at each call."""
-        if value.size <= SMALL and not value.dtype.hasobject:
+        if value.size <= self.elements and not value.dtype.hasobject:
             self.others.append(Elements(value, path))
         elif not depth:
             raise TraceError(
@@ -306,6 +323,8 @@ class Reach:
         if exact:
             self.left -= 0 if depth else size
             self.see_all(watch, depth + (depth > 0))
+        if whose_class(type(value)) is not Whose.FOUNDATION:
+            self.visit_object(value, path, depth)
 
     def name(self, watch: Watch, depth: int, watches: list[Watch] | None = None) -> None:
         """Attributes, of which those matter that code names: more, as more code is found."""

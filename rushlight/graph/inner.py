@@ -15,6 +15,7 @@ from rushlight.generator import Generator
 from rushlight.graph.extents import template_of
 from rushlight.graph.ir import CAPTURED, INPUT, Node, TensorType, walk
 from rushlight.graph.streams import STATE
+from rushlight.graph.surroundings import Surroundings
 from rushlight.graph.trace import Trace
 from rushlight.symbol import Symbol, TraceError, root
 from rushlight.tensor import LEAF, Tensor, wrap
@@ -127,13 +128,15 @@ class Argument(NamedTuple):
 class Part:
     """A branch, a condition or a body, traced: nodes of its inputs, captured values and results.
 
-    Tensors of outside are leaves until it is left as a context.
+    Tensors of outside are leaves until it is left as a context. Objects ``around`` it must stay as
+    they are.
     """
 
     def __init__(
         self,
         outer: Trace,
         function: Callable[[list[Tensor]], Sequence[Tensor]],
+        around: Surroundings,
         arguments: Sequence[Argument] = (),
     ) -> None:
         self.inner = inner = Inner(outer)
@@ -152,7 +155,8 @@ class Part:
         self.gradients: dict[int, Node] = {}  # by identities of leaves
         self.results: list[Tensor] = []
         try:
-            inner.call(self.follow, function)
+            with around:
+                inner.call(self.follow, function)
         except BaseException as error:
             inner.restore()
             if isinstance(error, TraceError) and outer.refusal is None:

@@ -18,6 +18,7 @@ from rushlight.errors import user_line
 from rushlight.graph.counts import known_steps
 from rushlight.graph.flows import Branches, Loop, Made, Rows, While, is_tracked
 from rushlight.graph.inner import Argument, Part
+from rushlight.graph.surroundings import Surroundings
 from rushlight.graph.trace import Trace
 from rushlight.ops import ops
 from rushlight.symbol import TraceError
@@ -53,8 +54,9 @@ def branched(selector: Tensor, branches: Sequence[Follow]) -> list[Tensor]:
     """The results of one of the branches, whose number ``selector`` is."""
     trace = local.state.trace
     parts: list[Part] = []
+    around = Surroundings(branches)
     for branch in branches:
-        with Part(trace, branch) as part:
+        with Part(trace, branch, around) as part:
             part.refuse_recorded_writes()
             part.differentiate([i for i, below in enumerate(part.below) if below], part.outsiders)
             parts.append(part)
@@ -94,10 +96,11 @@ def repeat(
     def follow(given: list[Tensor]) -> list[Tensor]:
         return [tensor_of(test(given)).to(dtypes.int64)]
 
-    with Part(trace, follow, [Argument(t) for t in leaves]) as asked:
+    around = Surroundings([test, body])
+    with Part(trace, follow, around, [Argument(t) for t in leaves]) as asked:
         if asked.changed:
             raise TraceError("the condition of a loop writes to a tensor, or draws random numbers")
-    with body_of(trace, body, leaves) as part:
+    with body_of(trace, body, around, leaves) as part:
         steps = known_steps(asked, part, [trace.current(trace.symbol(t)) for t in leaves])
         if steps == 0:
             return [t.clone() for t in leaves]
@@ -163,7 +166,7 @@ def none_of(follow: Follow, leaves: Sequence[Tensor], xs: Sequence[Tensor]) -> l
     """The results of no rows at all: their types are those of a row that is traced."""
     outer = local.state.trace or Trace()
     given = [*[Argument(t) for t in leaves], *[Argument(x, row=True) for x in xs]]
-    with Part(outer, follow, given) as part:
+    with Part(outer, follow, Surroundings([follow], strict=False), given) as part:
         types = [(t.shape, t.dtype) for t in part.results]
     return [ops.zeros((0, *shape), dtype=dtype) for shape, dtype in types]
 
@@ -174,7 +177,7 @@ def rows(
     """:func:`sweep`, of a body that takes and gives all in one list."""
     trace = local.state.trace
     meet(trace, [*leaves, *xs])
-    with body_of(trace, follow, leaves, xs) as part:
+    with body_of(trace, follow, Surroundings([follow]), leaves, xs) as part:
         made = Rows(trace, part, leaves, xs, length, reverse)
     made.again = functools.partial(rows_again, made, follow)
     return made.results()
@@ -240,6 +243,7 @@ def meet(trace: Trace, tensors: Sequence[Tensor]) -> None:
 def body_of(
     trace: Trace,
     follow: Callable[[list[Tensor]], list[Tensor]],
+    around: Surroundings,
     leaves: Sequence[Tensor],
     xs: Sequence[Tensor] = (),
 ) -> Part:
@@ -248,12 +252,12 @@ def body_of(
     If that is why it writes such values to tensors of outside, it is traced with what has one.
     """
     rows = [Argument(x, is_tracked(x), row=True) for x in xs]
-    part = Part(trace, follow, [*[Argument(t, may_be_wanted(t)) for t in leaves], *rows])
+    part = Part(trace, follow, around, [*[Argument(t, may_be_wanted(t)) for t in leaves], *rows])
     if part.records_writes:
         part.inner.restore()
         known = [*map(is_tracked, leaves)]
         carried = [Argument(t, wanted) for t, wanted in zip(leaves, known, strict=True)]
-        part = Part(trace, follow, [*carried, *rows])
+        part = Part(trace, follow, around, [*carried, *rows])
         more = [bool(below) and not old for below, old in zip(part.below, known, strict=False)]
         part.records_writes |= any(more)
     part.refuse_recorded_writes()

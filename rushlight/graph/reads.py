@@ -32,6 +32,7 @@ REFLECTIVE = {
     "astuple", "__dict__",
 }  # fmt: skip
 """Who uses one of these may read an attribute without naming it."""
+WRITES = ("STORE_", "DELETE_")  # how operations begin that change what a name means
 CHANGERS = (
     "append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove", "clear",
     "update", "setdefault", "add", "discard", "sort", "reverse",
@@ -136,7 +137,7 @@ def line_of_change(codes: Iterable[CodeType], names: Iterable[Any]) -> str | Non
     lines = lines_of(codes)
     for name in names:
         for place, done in lines.items():
-            stores = any([kind.startswith("STORE_") and what == name for kind, what in done])
+            stores = any([kind.startswith(WRITES) and what == name for kind, what in done])
             changes = any([kind == "STORE_SUBSCR" or what in CHANGERS for kind, what in done])
             if stores or (changes and any([what == name for _, what in done])):
                 return place

@@ -34,10 +34,12 @@ from rushlight.graph.templates import room
 from rushlight.kernels.pooling import Window
 from rushlight.ops.base import Composite, Op
 from rushlight.ops.families import Elementwise, Pointwise
+from rushlight.ops.views import View
 
 TRIED = 1 << 22  # bytes of operands up to which a kernel is also run, on zeros
 MOST = 1 << 44  # bytes of a value
-LARGE = 1 << 30  # bytes of operands, times elements by an attribute, that no kernel is tried on
+LARGE = 1 << 30  # bytes of operands, times elements by an attribute, that no kernel is run on
+MUCH = 1 << 25  # such bytes, if there is a rule
 DEPTH = 50  # of graphs inside graphs
 
 
@@ -174,6 +176,8 @@ def check_attributes(
 LEAST = (0, 0, 1, 1, 0, 1)  # of the numbers of a window
 DIMS = ("dim", "dims", "dim0", "dim1", "axis", "dimension")
 SIZES = ("shape", "size", "sizes")
+BOUNDED = {*DIMS, "shifts", "diagonal", "k", "rank", "classes", "ignore_index", "padding", "blank"}
+"""Numbers that choose among elements: no result is larger for them."""
 FROM_BOTH_ENDS = {
     *("permute", "transpose", "squeeze", "unsqueeze", "spread_largest", "spread_average"),
     *[f"{how}_pool{rank}d" for how in ("max", "avg") for rank in (1, 2, 3)],
@@ -225,10 +229,10 @@ def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str,
         )
     quick = size <= TRIED and not product and not isinstance(op, Pointwise)
     quick = quick and op.name != "verified"  # whose kernel asks about values
-    large = max(1, size) * largest(attrs) > LARGE
-    if large and found is NotImplemented:
+    most = 0 if isinstance(op, View) else max(1, size) * largest(attrs)
+    if found is NotImplemented and most > LARGE:
         raise TypeError("its results are too large to be checked")
-    if found is NotImplemented or (quick and not large):
+    if found is NotImplemented or (quick and most <= MUCH):
         zeros = [None if t is None else np.zeros(t.shape, t.dtype.numpy) for t in types]
         tried = local.state.run(op.compute, zeros, attrs)
         kinds = type_of(arrays(tried))
@@ -241,7 +245,9 @@ def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str,
 def largest(attrs: Mapping[str, Any]) -> int:
     """The most elements that an attribute may stand for: a number, or the product of a shape."""
     found = [1]
-    for value in attrs.values():
+    for name, value in attrs.items():
+        if name in BOUNDED:
+            continue
         numbers = value if type(value) is tuple else (value,)
         found.append(math.prod([n for n in numbers if type(n) is int and n > 1]))
     return max(found)

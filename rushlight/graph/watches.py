@@ -28,7 +28,16 @@ class Missing(Enum):
     MISSING = "missing"
 
 
-MISSING = Missing.MISSING
+class Order(Enum):
+    """The key of the order that the entries of a dict have."""
+
+    ORDER = "order"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+MISSING, ORDER = Missing.MISSING, Order.ORDER
 
 END = object()
 Matters = Callable[[Any], bool]
@@ -193,9 +202,22 @@ class Pairs(Watch):
     def read(self) -> dict[Any, Any]:
         return dict(self.container)
 
+    ordered = True  # whether it is another one if its entries change places
+
+    def changes(self) -> Iterator[Change]:
+        yield from super().changes()
+        if self.ordered and len(self.before) > 1:
+            old = tuple([key for key in self.before if key in self.container])
+            new = tuple([key for key in self.container if key in self.before])
+            if not same(old, new):
+                yield Change(self.container, ORDER, old, new, self)
+
     def put(self, key: Any, value: Any) -> None:
         entries = self.container
-        if value is MISSING:
+        if key is ORDER:
+            for other in value:
+                entries[other] = entries.pop(other)
+        elif value is MISSING:
             entries.pop(key, None)
         elif key in entries:
             entries[key] = value
@@ -216,6 +238,7 @@ class Pairs(Watch):
 class Namespace(Pairs):
     """The attributes of an object, of which some matter."""
 
+    ordered = False
     grows = False  # whether new names come all the time
 
     def label(self, key: str) -> str:

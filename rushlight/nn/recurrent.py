@@ -14,7 +14,7 @@ from rushlight.errors import kind
 from rushlight.nn import init
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.nn.utils.rnn import PackedSequence
+from rushlight.nn.utils.rnn import PackedSequence, numbers
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
@@ -155,8 +155,9 @@ class RNNBase(Module):
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         data, sizes, order, inverse = input
+        batch = int(numbers(sizes, type(self).__name__)[0])
         if hx is None:
-            hx = self._zero_states(data, int(sizes[0]))
+            hx = self._zero_states(data, batch)
         else:
             hx = self.permute_hidden(hx, order)
         self.check_forward_args(data, hx, sizes)
@@ -223,7 +224,7 @@ class RNNBase(Module):
     ) -> tuple[int, int, int]:
         """The shape of a state for this input."""
         if batch_sizes is not None:
-            batch = int(batch_sizes[0])
+            batch = batch_sizes.tolist()[0]
         else:
             batch = input.shape[0 if self.batch_first else 1]
         return self.num_layers * self._directions, batch, self.proj_size or self.hidden_size

@@ -171,6 +171,9 @@ class CheckedLabels(Op):
     def check(self, target: Tensor, classes: int, ignore_index: int) -> Any:
         return (target,), {"classes": classes, "ignore_index": ignore_index}
 
+    def infer(self, arrays, attrs):
+        return np.empty(arrays[0].shape, arrays[0].dtype)
+
     def eager(self, target, *, classes, ignore_index):
         labels, _ = kernels.checked_labels(target.reshape(-1), classes, ignore_index)
         return labels.reshape(target.shape)
@@ -219,6 +222,8 @@ class PickedLoss(Op):
     def decompose(self, x, target, weight, *, reduction, ignore_index):
         dim = kernels.class_dim(x.ndim)
         classes = x.shape[dim]
+        if not classes:  # a condition of programs for all sizes
+            return NotImplemented
         u = x.float() if x._array.dtype in dtypes.HALF else x
         labels = checked_labels(target, classes, ignore_index)
         losses = -u.gather(dim, labels.unsqueeze(dim)).squeeze(dim)
@@ -251,6 +256,9 @@ class PickedSlope(Op):
         attrs: dict[str, Any],
     ) -> Any:
         return (g, shares, places, target, weight), {"shape": shape, **attrs}
+
+    def infer(self, arrays, attrs):
+        return np.empty(attrs["shape"], arrays[0].dtype)
 
     def eager(self, g, shares, places, target, weight, *, shape, reduction, ignore_index):
         y = np.zeros(shape, g.dtype)

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from rushlight import dtypes
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
@@ -293,7 +292,7 @@ class ViewAsReal(View):
         return (x,), {}
 
     def eager(self, x):
-        return as_strided(x.real, (*x.shape, 2), (*x.strides, x.itemsize // 2))
+        return x[..., None].view(x.real.dtype)
 
     def vjp(self, g, _y, _x):
         return ops.view_as_complex(g.contiguous())

@@ -30,6 +30,11 @@ class Im2Col(Op):
     def check(self, x: Tensor, kernel: Sizes, geometry: Geometry, count: Sizes) -> Any:
         return (x,), {"kernel": kernel, "geometry": geometry, "count": count}
 
+    def infer(self, arrays, attrs):
+        (x,) = arrays
+        rows, columns = x.shape[1] * prod(attrs["kernel"]), prod(attrs["count"])
+        return np.empty((len(x), rows, columns), x.dtype)
+
     def eager(self, x, *, kernel, geometry, count):
         columns = np.empty((len(x), x.shape[1] * prod(kernel), prod(count)), x.dtype)
         windows = unfolded(x, 2, kernel, geometry, count)
@@ -54,6 +59,13 @@ class Col2Im(Op):
 
     def check(self, columns: Tensor, kernel: Sizes, geometry: Geometry, size: Sizes) -> Any:
         return (columns,), {"kernel": kernel, "geometry": geometry, "size": size}
+
+    def infer(self, arrays, attrs):
+        (columns,), kernel, size = arrays, attrs["kernel"], attrs["size"]
+        channels, rest = divmod(columns.shape[1], prod(kernel))
+        if rest or prod(attrs["geometry"].counts(kernel, size)) != columns.shape[2]:
+            raise ValueError(f"columns of shape {columns.shape} are not those of {size}")
+        return np.empty((len(columns), channels, *size), columns.dtype)
 
     def eager(self, columns, *, kernel, geometry, size):
         channels, count = columns.shape[1] // prod(kernel), geometry.counts(kernel, size)

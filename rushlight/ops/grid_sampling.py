@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from rushlight import dtypes
 from rushlight.kernels import sampling as kernels
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
@@ -72,6 +74,9 @@ class WeightedPut(Op):
 
     def check(self, input: Tensor, weight: Tensor, index: Tensor, places: int) -> Any:
         return (input, weight, index), {"places": places}
+
+    def infer(self, arrays, attrs):
+        return np.empty((*arrays[0].shape[:2], attrs["places"]), arrays[0].dtype)
 
     def eager(self, g, w, index, *, places):
         return kernels.put(g, w, index, places)

@@ -45,6 +45,14 @@ class Resample(Op):
     def check(self, input: Tensor, maps: tuple[Map, ...], transposed: bool) -> Any:
         return (input,), {"maps": maps, "transposed": transposed}
 
+    def infer(self, arrays, attrs):
+        (x,), maps = arrays, attrs["maps"]
+        sides = [(m.length, m.outputs)[:: -1 if attrs["transposed"] else 1] for m in maps]
+        before, after = zip(*sides, strict=True)
+        if x.shape[-len(maps) :] != before:
+            raise ValueError(f"maps of {before} elements do not fit to shape {x.shape}")
+        return np.empty((*x.shape[: -len(maps)], *after), x.dtype)
+
     @in_float32
     def eager(self, x, *, maps, transposed):
         exact = maps[0].rule == "nearest" and not transposed

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
+from rushlight.autograd.stack import Joining
 from rushlight.autograd.tape import record
 from rushlight.layouts import shape_of
 from rushlight.ops.base import (
@@ -251,6 +252,9 @@ class Stack(Join):
 
     def vjp(self, g, _y, *_tensors, dim, kind):
         return g.unbind(dim)
+
+
+Joining.stack = ops.stack
 
 
 @composite(

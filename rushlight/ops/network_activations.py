@@ -29,6 +29,7 @@ from rushlight.ops.activation import (
 from rushlight.ops.base import axis, composite, in_place, need_tensor, ops, registry
 from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Unary
+from rushlight.ops.programs import fused
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor
 
@@ -226,14 +227,15 @@ class Hardswish(Activation):
         return either(x < 3, cleared(x <= -3, g * (x / 3 + 0.5)), g)
 
 
-@composite(
-    fused=True,
-    namespace=SPACE,
-    method=False,
-    kinds="fc",
-    samples=SAMPLES,
-    errors=ERRORS,
-)
+@fused
+def swish(x: Tensor) -> Tensor:
+    """:func:`silu` of a new tensor: programs do not write over what gradients depend on."""
+    if x._array.dtype in dtypes.HALF:
+        return swish(x.float()).to(x.dtype)
+    return x * x.sigmoid()
+
+
+@composite(namespace=SPACE, method=False, kinds="fc", samples=SAMPLES, errors=ERRORS)
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``, also called swish.
 
@@ -241,11 +243,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-0.2689,  1.7616])
     """
     x = need_kind("silu", need_tensor("silu", input), "fc")
-    if inplace:
-        return silu_(x)
-    if x._array.dtype in dtypes.HALF:
-        return silu(x.float()).to(x.dtype)
-    return x * x.sigmoid()
+    return silu_(x) if inplace else swish(x)
 
 
 class Mish(Activation):

@@ -172,6 +172,12 @@ class PlanePut(Op):
     def check(self, input: Tensor, index: Tensor, plane: tuple[int, ...], once: bool) -> Any:
         return (input, index), {"plane": plane, "once": once}
 
+    def infer(self, arrays, attrs):
+        (y, index), plane = arrays, attrs["plane"]
+        if y.shape != index.shape or y.ndim < len(plane):
+            raise ValueError(f"values of shape {y.shape} have places of shape {index.shape}")
+        return np.empty((*y.shape[: y.ndim - len(plane)], *plane), y.dtype)
+
     def eager(self, y, index, *, plane, once):
         wrong = first_outside(index, 0, math.prod(plane))
         if wrong is not None:

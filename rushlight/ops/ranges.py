@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.dims import index
+from rushlight.dims import Dim, greatest, index
 from rushlight.kernels.casting import cast, checked
 from rushlight.layouts import shape_of, whole
 from rushlight.ops.base import composite, need_tensor
@@ -96,16 +96,15 @@ class Arange(Factory):
             start = 0
         named = (("start", start), ("end", end), ("step", step))
         values = [number("arange", argument, value) for argument, value in named]
+        counted = all([isinstance(v, int) for v in values])
         if dtype is not None:
             kind = dtypes.as_dtype(dtype)
         else:
-            counted = all(isinstance(v, int) for v in values)
             kind = dtypes.int64 if counted else dtypes.get_default_dtype()
         countable("arange", kind)
         start, end, step = bounds("arange", kind, *values)
-        count = (
-            -((start - end) // step) if kind is dtypes.int64 else math.ceil((end - start) / step)
-        )
+        exact = counted or kind is dtypes.int64
+        count = -((start - end) // step) if exact else math.ceil((end - start) / step)
         shape_of("arange", (count,), kind.numpy)
         return (), {"start": start, "step": step, "count": count, "kind": kind.numpy}
 
@@ -117,8 +116,12 @@ class Arange(Factory):
 
     def at(self, b, i, *, start, step, count, kind):
         if kind.kind in "iu":
-            return b.position(i[0] * int(step) + int(start))
-        return b.position(i[0]).cast("f64") * step + start
+            first, jump = [n if isinstance(n, Dim) else int(n) for n in (start, step)]
+            return b.position(i[0] * jump + first)
+        first, jump = [
+            b.position(n).cast("f64") if isinstance(n, Dim) else n for n in (start, step)
+        ]
+        return b.position(i[0]).cast("f64") * jump + first
 
 
 class Range(Factory):
@@ -200,6 +203,19 @@ def evenly(start: Any, end: Any, steps: int, kind: np.dtype) -> np.ndarray:
     return np.where(i < max(steps // 2, 1), first + step * i, last - step * (steps - 1 - i))
 
 
+def evenly_at(b: Any, i: Any, start: Any, end: Any, steps: Any, kind: np.dtype) -> Any:
+    """:func:`evenly` at ``i``; how many steps there are may be known at a run only."""
+    unit = np.dtype(np.float64 if kind.kind in "iu" or kind == np.float64 else np.float32)
+    width = f"f{8 * unit.itemsize}"
+    first, last = [cast(np.array(value), kind).astype(unit) for value in (start, end)]
+    between = b.position(greatest(steps - 1, 1)).cast(width)
+    step = (b.constant(float(last - first), width) / between).cast("f64")
+    k = b.position(i[0])
+    forwards = b.fma(k.cast("f64"), step, float(first))
+    backwards = b.fma((steps - 1 - k).cast("f64"), -step, float(last))
+    return b.where(k < greatest(steps // 2, 1), forwards, backwards)
+
+
 class Linspace(Factory):
     """``steps`` numbers, evenly spaced, from ``start`` to ``end``, both included.
 
@@ -224,13 +240,7 @@ class Linspace(Factory):
         return cast(evenly(start, end, steps, kind), kind)
 
     def at(self, b, i, *, start, end, steps, kind):
-        unit = np.dtype(np.float64 if kind.kind in "iu" or kind == np.float64 else np.float32)
-        first, last = [float(cast(np.array(value), kind).astype(unit)) for value in (start, end)]
-        step = float(unit.type((unit.type(last) - unit.type(first)) / unit.type(max(steps - 1, 1))))
-        k = b.position(i[0])
-        forwards = b.fma(k.cast("f64"), step, first)
-        backwards = b.fma((steps - 1 - k).cast("f64"), -step, last)
-        return b.where(k < max(steps // 2, 1), forwards, backwards)
+        return evenly_at(b, i, start, end, steps, kind)
 
 
 class Logspace(Factory):
@@ -257,6 +267,9 @@ class Logspace(Factory):
 
     def eager(self, *, start, end, steps, base, kind):
         return cast(np.power(base, evenly(start, end, steps, kind)), kind)
+
+    def at(self, b, i, *, start, end, steps, base, kind):
+        return b.call("pow", b.constant(base, "f64"), evenly_at(b, i, start, end, steps, kind))
 
 
 class Eye(Factory):

@@ -218,6 +218,11 @@ class Repeat(Op):
         shape_of("repeat", larger, x._array.dtype)
         return (x,), {"repeats": times}
 
+    def infer(self, arrays, attrs):
+        (x,), repeats = arrays, attrs["repeats"]
+        shape = (1,) * (len(repeats) - x.ndim) + x.shape
+        return np.empty([n * k for n, k in zip(shape, repeats, strict=True)], x.dtype)
+
     def eager(self, x, *, repeats):
         lead = len(repeats) - x.ndim
         shape = (1,) * lead + x.shape
@@ -318,7 +323,7 @@ def repeat_interleave(
         )
     if (times < 0).any():
         raise RuntimeError("repeat_interleave(): repeats must be non-negative")
-    total = int(np.broadcast_to(times, n).sum())
+    total = int(times.sum()) if times.size != 1 else n * int(times.max())
     if output_size is not None and output_size != total:
         raise RuntimeError(
             f"repeat_interleave: Invalid output_size, expected {total} but got {output_size}"

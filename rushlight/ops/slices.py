@@ -37,6 +37,12 @@ class Embed(Op):
     def check(self, part: Tensor, view: View, shape: tuple[int, ...], where: dict[str, Any]) -> Any:
         return (part,), {"view": view, "shape": shape, "where": where}
 
+    def infer(self, arrays, attrs):
+        (part,) = arrays
+        y = np.empty(attrs["shape"], part.dtype)
+        np.broadcast_to(part, attrs["view"].eager(y, **attrs["where"]).shape)
+        return y
+
     def eager(self, part, *, view, shape, where):
         y = np.zeros(shape, part.dtype)
         view.eager(y, **where)[...] = part
@@ -237,7 +243,9 @@ class Diagonal(Part):
         return y
 
     def explicit(self, shape, attrs):
-        int(shape[attrs["dim1"]]), int(shape[attrs["dim2"]])  # the smaller one decides
+        rows = shape[attrs["dim1"]] + min(attrs["offset"], 0)
+        columns = shape[attrs["dim2"]] - max(attrs["offset"], 0)
+        max(min(rows, columns), 0)  # the smaller one decides: which it is becomes a condition
         return attrs
 
     def origin(self, b, i, shape, *, offset, dim1, dim2):
@@ -325,6 +333,12 @@ class FoldBack(Op):
         self, windows: Tensor, shape: tuple[int, ...], dimension: int, size: int, step: int
     ) -> Any:
         return (windows,), {"shape": shape, "dimension": dimension, "size": size, "step": step}
+
+    def infer(self, arrays, attrs):
+        (windows,), shape = arrays, attrs["shape"]
+        if windows.ndim != len(shape) + 1 or windows.shape[-1] != attrs["size"]:
+            raise ValueError(f"windows of shape {windows.shape} are not those of {shape}")
+        return np.empty(shape, windows.dtype)
 
     def eager(self, windows, *, shape, dimension, size, step):
         y = np.zeros(shape, sum_kind(windows.dtype))

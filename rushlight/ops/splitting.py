@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import Pick, Spec, counter, edge
+from rushlight.dims import is_extent
 from rushlight.layouts import whole
 from rushlight.ops.base import Op, axis, composite, need_tensor, ops, registry
 from rushlight.ops.elements import replaced, woven
@@ -146,9 +147,20 @@ def splittable(name: str, x: Tensor, dim: int) -> int:
 def split_evenly(x: Tensor, length: int, d: int) -> tuple[Tensor, ...]:
     """Pieces of ``length`` elements, the last one perhaps shorter; at least one."""
     size = x._array.shape[d]
+    if is_extent(length):  # which goes up with the size
+        return splitter.apply((x,), {"lengths": taken_off(size, length), "dim": d})
     whole, rest = divmod(size, length) if length else (1, 0)
     lengths = (length,) * whole + ((rest,) if rest or not whole else ())
     return splitter.apply((x,), {"lengths": lengths, "dim": d})
+
+
+def taken_off(size: int, length: int) -> tuple[int, ...]:
+    """The sizes of pieces, compared and not divided: most other sizes have as many, too."""
+    lengths = []
+    while size > length:
+        lengths.append(length)
+        size = size - length
+    return (*lengths, size)
 
 
 @composite(
@@ -218,12 +230,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         return splitter.apply((x,), {"lengths": (0,) * count, "dim": d})
     if size % count == 0:
         return splitter.apply((x,), {"lengths": (size // count,) * count, "dim": d})
-    # Compared, not divided again: there are as many pieces of most other sizes, too.
-    length, lengths = size // count + 1, []
-    while size > length:
-        lengths.append(length)
-        size = size - length
-    return splitter.apply((x,), {"lengths": (*lengths, size), "dim": d})
+    return splitter.apply((x,), {"lengths": taken_off(size, size // count + 1), "dim": d})
 
 
 @composite(

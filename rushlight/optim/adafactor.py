@@ -8,7 +8,7 @@ from rushlight import dtypes
 from rushlight.ops import ops
 from rushlight.optim.apply import Group, State
 from rushlight.optim.numbers import between, element, larger, smaller
-from rushlight.optim.optimizer import Optimizer, ParamsT, need
+from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_rate
 from rushlight.tensor import Tensor
 
 
@@ -51,8 +51,7 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        need(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element")
-        need(lr >= 0, f"Learning rate should be >= 0 but is: {lr}")
+        need_rate(lr, "Learning rate should be >= 0 but is:")
         need(beta2_decay <= 0, f"beta2_decay should be <= 0 but is: {beta2_decay}")
         need(eps[0] is None or eps[0] >= 0, f"epsilon1 should be >= 0 but is: {eps[0]}")
         need(eps[1] >= 0, f"epsilon2 should be >= 0 but is: {eps[1]}")

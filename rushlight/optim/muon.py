@@ -7,7 +7,7 @@ from typing import Any
 from rushlight.ops import ops
 from rushlight.optim.apply import Group, State
 from rushlight.optim.numbers import between
-from rushlight.optim.optimizer import Optimizer, ParamsT, need
+from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_rate
 from rushlight.tensor import Tensor
 
 SIZES = (None, "original", "match_rms_adamw")
@@ -55,8 +55,7 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        need(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element")
-        need(lr >= 0, f"Learning rate should be >= 0 but is: {lr}")
+        need_rate(lr, "Learning rate should be >= 0 but is:")
         need(momentum >= 0, f"momentum should be >= 0 but is: {momentum}")
         need(weight_decay >= 0, f"weight decay should be >= 0 but is: {weight_decay}")
         need(

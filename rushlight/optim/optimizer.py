@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import chain
-from typing import Any
+from typing import Any, SupportsFloat
 
 from rushlight.autograd.modes import enable_grad, local, set_grad_enabled
 from rushlight.autograd.tape import RemovableHandle
@@ -196,6 +196,8 @@ class Optimizer:
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         self._list_params(param_group)
+        if "lr" in param_group and self.defaults.get("lr") is not None:
+            need_number("lr", param_group["lr"])
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
                 raise ValueError(
@@ -427,10 +429,17 @@ def need(condition: Any, message: str) -> None:
         raise ValueError(message)
 
 
-def need_rate(lr: float | Tensor) -> None:
+def need_rate(lr: float | Tensor, invalid: str = "Invalid learning rate:") -> None:
     """An error unless ``lr`` is a number, or a tensor of one, that is not negative."""
-    need(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element")
-    need(lr >= 0, f"Invalid learning rate: {lr}")
+    need_number("lr", lr)
+    need(lr >= 0, f"{invalid} {lr}")
+
+
+def need_number(name: str, value: Any) -> None:
+    """An error unless a hyper-parameter is a number, or a tensor of one."""
+    if not isinstance(value, SupportsFloat):
+        raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__})")
+    need(not isinstance(value, Tensor) or value.numel() == 1, f"Tensor {name} must be 1-element")
 
 
 def need_betas(betas: tuple[Any, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from rushlight.ops import ops
 from rushlight.optim.apply import Group, State
 from rushlight.optim.numbers import between
-from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_betas
+from rushlight.optim.optimizer import Optimizer, ParamsT, need, need_betas, need_number
 from rushlight.tensor import Tensor
 
 
@@ -36,7 +36,7 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        need(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element")
+        need_number("lr", lr)
         need(lr > 0, f"Invalid learning rate: {lr}")
         need(eps > 0, f"Invalid epsilon value: {eps}")
         need_betas(betas)

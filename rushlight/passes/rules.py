@@ -178,11 +178,17 @@ def sum_of_expanded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
     found = folds(x, d, s)
     if inner is None or found is None or not is_known(found[1:]):
         return None
-    return inner * found[1]
+    return inner * found[1] + 0.0
+
+
+def mean_of_expanded(x: Node, d: Any, k: bool, s: Sequence[int]) -> Any:
+    inner = folded(x, d, k, s)
+    return None if inner is None else inner + 0.0
 
 
 def sum_of_one(x: Node, d: Any, k: bool) -> Any:
-    return fold_of_one(x, d, k) if is_floating(x) else None
+    inner = fold_of_one(x, d, k) if is_floating(x) else None
+    return None if inner is None else inner + 0.0
 
 
 def fold_of_one(x: Node, d: Any, k: bool) -> Any:
@@ -258,13 +264,12 @@ MOVEMENT: tuple[Rule, ...] = (
     ),
     # One product instead of a sum of equal terms: rounded once.
     rule(total(expand(x, size=s), dim=d, keepdim=k), sum_of_expanded),
-    # A sum of one term: it keeps −0, to which the eager kernel adds 0.
-    rule(total(x, dim=d, keepdim=k), sum_of_one),
-    rule(mean(expand(x, size=s), dim=d, keepdim=k), folded),
+    rule(mean(expand(x, size=s), dim=d, keepdim=k), mean_of_expanded),
+    *[rule(fold(x, dim=d, keepdim=k), sum_of_one) for fold in (total, mean)],
     *[rule(fold(expand(x, size=s), dim=d, keepdim=k), folded) for fold in (amax, amin)],
-    *[rule(fold(x, dim=d, keepdim=k), fold_of_one) for fold in (mean, amax, amin)],
+    *[rule(fold(x, dim=d, keepdim=k), fold_of_one) for fold in (amax, amin)],
 )
-"""Casts, views, and folds of what was repeated."""
+"""Casts, views, and folds of what was repeated. Sums start from 0, to which −0 may be added."""
 
 
 RULES = (*ALGEBRA, *MOVEMENT)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rushlight.runtime.host import llvm_version, target
 from rushlight.runtime.jit import CODEGEN, compile_ir
 from rushlight.runtime.store import Cache, digest, folder
-from rushlight.version import __version__
+from rushlight.version import RELEASE
 
 __all__ = ["Cache", "fingerprint", "folder", "key_of", "lazy_code", "object_code"]
 
@@ -23,7 +23,7 @@ def key_of(*parts: object) -> str:
     >>> key_of("program", 1) == key_of("program", 1) != key_of("program1")
     True
     """
-    return digest(__version__, llvm_version(), target(), *parts)
+    return digest(RELEASE, llvm_version(), target(), *parts)
 
 
 @functools.cache

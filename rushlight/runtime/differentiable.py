@@ -14,6 +14,7 @@ from rushlight.autograd.backward import grad
 from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter
+from rushlight.config import config
 from rushlight.dims import known
 from rushlight.graph import ir
 from rushlight.graph.ir import Graph
@@ -21,6 +22,7 @@ from rushlight.ops.base import any_tracked
 from rushlight.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
+    from rushlight.runtime.derivative import Derivative
     from rushlight.runtime.specialization import Specialization
 
 ndarray = np.ndarray
@@ -36,8 +38,12 @@ class Call:
         tensors: Sequence[Tensor],
         inputs: list[ndarray],
         captured: list[Any],
+        derivative: Derivative | None = None,
+        floats: Sequence[float] = (),
     ) -> None:
         self.made, self.inputs, self.captured = made, inputs, captured
+        self.derivative, self.floats = derivative, floats
+        self.tensors = () if derivative is None else tensors
         self.wanted = [made.find(place, tensors) for place in made.wanted]
         self.needed = [made.find(place, tensors) for place in made.needed]
         self.sizes: Mapping[str, int] = {} if made.shapes is None else made.shapes.sizes.now
@@ -79,8 +85,13 @@ class Call:
         return self.made.backward.run([*self.kept, *tangents], self.captured)
 
     def recorded(self, tangents: Sequence[Tensor]) -> Any:
-        """Gradients that can be differentiated again: of the graph, run op by op."""
+        """Gradients that can be differentiated again.
+
+        They are those of the function, compiled; or of the graph, run op by op.
+        """
         self.check(self.sources)
+        if self.derivative is not None and not config.disable_compile:
+            return self.derivative(self.tensors, self.floats, tangents)
         made = self.made
         twins = [t.view_as(t) for t in self.wanted]
         leaves = dict(zip(map(made.node_of, made.wanted), twins, strict=True))
@@ -111,21 +122,21 @@ def replay(
         elif node.op is ir.ITEM:
             values[node] = values[node.inputs[0]][node.attrs["index"]]  # type: ignore[index]
         elif "generator" in node.attrs:
-            raise RuntimeError(
-                "a compiled function that draws random numbers cannot be differentiated twice: "
-                "compile the function that computes both derivatives, or run it in dynamic mode"
-            )
+            raise not_twice("that draws random numbers")
         else:
             operands = [None if n is None else values[n] for n in node.inputs]
             if node.op.once and any_tracked(operands):
-                raise RuntimeError(
-                    f"a compiled function with {node.op.name} (a recurrent layer, or attention) "
-                    "cannot be differentiated twice from outside: compile the function that "
-                    "computes both derivatives, or run it in dynamic mode"
-                )
+                raise not_twice(f"that is a program alone, with {node.op.full_name} in it,")
             attrs = {name: known(value, sizes) for name, value in node.attrs.items()}
             values[node] = node.op.apply(operands, attrs)
     return [values[node] for node in outputs]
+
+
+def not_twice(which: str) -> RuntimeError:
+    return RuntimeError(
+        f"a compiled function {which} cannot be differentiated twice: compile the function that "
+        "computes both derivatives, or run it in dynamic mode"
+    )
 
 
 class Differentiable(Function):

@@ -21,7 +21,7 @@ import numpy as np
 from rushlight.config import config
 from rushlight.runtime.objects import libc
 from rushlight.runtime.store import Cache, digest, folder
-from rushlight.version import __version__
+from rushlight.version import RELEASE
 
 WIDTHS = (16, 32, 64)  # bytes of a vector register
 VARYING = (b"cpu MHz", b"bogomips", b"BogoMIPS")  # of the description of a processor
@@ -136,7 +136,7 @@ def host() -> Host:
     about = circumstances()
     if about is None:
         return ask()
-    cache, key = Cache(folder()), digest("host", __version__, *about)
+    cache, key = Cache(folder()), digest("host", RELEASE, *about)
     kept = cache.get(key)
     if kept is not None:
         versions, triple, cpu, features = json.loads(kept)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rushlight.dims import LETTERS, Dim, Settled, Size
 from rushlight.graph.arguments import Arguments
 from rushlight.graph.extents import Condition, Sizes
+from rushlight.graph.multiples import multiple, solve
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 REMEMBERED = 1 << 16  # sizes that are known to be right
+SEEN = 2  # sizes, of which one may well be an exception
 MOST = 8  # programs for one kind of arguments, and sizes that decide what changes
 
 Sides = tuple[int, ...]
@@ -25,10 +28,16 @@ class Shapes:
         met: all shapes, of several calls, of which the last is the present one. Sizes that were
             equal to each other at all of them have one symbol.
         settled: sizes, as they were at these calls, that are numbers all the same.
+        steps: those of which the remainder by a number is known: these are multiples of a symbol.
     """
 
-    def __init__(self, met: Sequence[Sequence[Sides]], settled: Iterable[Sides] = ()) -> None:
-        self.sizes = Sizes()
+    def __init__(
+        self,
+        met: Sequence[Sequence[Sides]],
+        settled: Iterable[Sides] = (),
+        steps: Mapping[Sides, int] = MappingProxyType({}),
+    ) -> None:
+        self.sizes, self.steps = Sizes(), steps
         self.conditions: Sequence[Condition] = ()
         self.list: list[tuple[Size, ...]] = []
         self.right: set[Sides] = set()
@@ -38,18 +47,19 @@ class Shapes:
             for past in zip(*tensors, strict=True):
                 steady = len(set(past)) == 1 or past in settled
                 if not steady and past not in symbols and len(symbols) < len(LETTERS):
-                    symbols[past] = Dim.symbol(LETTERS[len(symbols)], past[-1])
+                    letter = LETTERS[len(symbols)]
+                    symbols[past] = multiple(letter, steps.get(past, 1), past[-1])
                 shape.append(past[-1] if steady else symbols.get(past, past[-1]))
             self.list.append(tuple(shape))
-        self.past = {str(dim): past for past, dim in symbols.items()}
-        self.sizes.now = {name: past[-1] for name, past in self.past.items()}
+        self.past = dict(zip(LETTERS, symbols, strict=False))
+        self.sizes.now = {n: past[-1] // steps.get(past, 1) for n, past in self.past.items()}
 
     def match(self, shapes: Sequence[Sides]) -> Mapping[str, int] | None:
         """What the symbols are for tensors of these shapes; None if the program is not for them."""
         found: dict[str, int] = {}
         for own, shape in zip(self.list, shapes, strict=True):
             for size, n in zip(own, shape, strict=True):
-                if (size if isinstance(size, int) else found.setdefault(str(size), n)) != n:
+                if not solve(size, n, found):
                     return None
         key = tuple(found.values())
         if key not in self.right:
@@ -58,6 +68,13 @@ class Shapes:
             if len(self.right) < REMEMBERED:
                 self.right.add(key)
         return found
+
+    def finer(self, error: Settled) -> dict[Sides, int]:
+        """The steps with which a function can be traced that needs remainders."""
+        steps = dict(self.steps)
+        for name, step in error.steps.items():
+            steps[self.past[name]] = steps.get(self.past[name], 1) * step
+        return steps
 
 
 class AtSizes(NamedTuple):
@@ -112,16 +129,21 @@ class AnySize:
         met.append(shapes_of(arguments.tensors))
         del met[1:-MOST]
         calls, settled = met, set[Sides]()
+        steps: dict[Sides, int] = {}
         line, chosen = "", False
-        while (shapes := Shapes(calls, settled)).past:
+        while (shapes := Shapes(calls, settled, steps)).past:
             try:
                 made = specialize(shapes=shapes)
             except Settled as error:
                 room = len(self.known.get(kind, ())) < MOST
-                if calls is met and len(error.symbols) > 1 and room:  # what is equal may have to be
-                    calls, settled = as_now(met), set()
-                else:
+                if error.steps:
+                    steps = shapes.finer(error)
+                elif calls is met and len(error.symbols) > 1 and room:  # equal ones may have to be
+                    calls, settled, steps = as_now(met), set(), {}
+                elif error.symbols:
                     settled |= {shapes.past[symbol.name] for symbol in error.symbols}
+                else:
+                    return None  # sizes that do not change are in the way
                 line, chosen = error.line, chosen or error.chosen
             except TraceError:
                 raise
@@ -130,7 +152,7 @@ class AnySize:
                 return None
             else:
                 return made
-        if settled and not chosen:
+        if settled and not chosen and kind not in self.known and len(met) > SEEN:
             self.doubts[kind] = f"they are needed as numbers of Python's at {line}"
         return None
 

@@ -119,3 +119,33 @@ def test_errors_of_programs_name_the_line(
 def test_the_page_of_a_refused_function_wraps_its_words() -> None:
     report = rl.compile(lambda x: x.tolist()).explain(ONE)
     assert '<pre class="words">' in "".join(body(report))
+
+
+def test_anomaly_mode_calls_the_function_itself() -> None:
+    def step(x):
+        y = x.sqrt() * 0
+        y.sum().backward()
+        return y
+
+    compiled = rl.compile(step, fullgraph=True)
+    compiled(rl.ones(2, requires_grad=True))
+    with rl.autograd.detect_anomaly():
+        with pytest.raises(RuntimeError, match=rf"nan values .*{line_of(step, 'sqrt')}"):
+            compiled(rl.zeros(2, requires_grad=True))
+        assert compiled(rl.ones(2, requires_grad=True)).tolist() == [0, 0]
+
+
+def test_anomaly_mode_inside() -> None:
+    def step(x):
+        with rl.autograd.detect_anomaly():
+            y = x.sqrt()
+            y.sum().backward()
+        return y
+
+    x = rl.ones(2, requires_grad=True)
+    with pytest.raises(TraceError, match=rf"anomaly mode .*{line_of(step, 'backward')}"):
+        rl.compile(step, fullgraph=True)(x)
+    with pytest.warns(UserWarning, match=r"dynamic mode: anomaly mode .*call the function itself"):
+        rl.compile(step)(x)
+    with rl.autograd.detect_anomaly(), pytest.raises(TraceError, match="anomaly mode"):
+        rl.jit.trace(lambda x: x.sin(), x)

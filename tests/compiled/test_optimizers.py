@@ -596,3 +596,25 @@ def test_a_scaler_inside() -> None:
         return {"scale": np.array(scaler.get_scale())} | values(net)
 
     dynamic(scenario, "are needed in Python")
+
+
+def test_a_scaler_that_is_off() -> None:
+    def scenario(compiled: Callable[[Step], Any]) -> Values:
+        net = network()
+        optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
+        scaler = rl.amp.GradScaler("cpu", enabled=False)
+
+        def step(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+            optimizer.zero_grad()
+            loss = scaler.scale(((net(x) - y) ** 2).mean())
+            loss.backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+
+        run = compiled(step)
+        losses = [run(*batch(i)).item() for i in range(3)]
+        return {"losses": np.array(losses)} | values(net)
+
+    assert programs(both(scenario)) == 1

@@ -14,6 +14,7 @@ import threading
 import tracemalloc
 import warnings
 import weakref
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -452,17 +453,30 @@ class TestRefusals:
         assert str(found.value) == str(expected.value)
 
     def test_tensors_that_were_kept(self):
+        hidden = SimpleQueue()  # which shows nobody what it holds
+
+        def keep(x):
+            hidden.put(x + 1)
+            return x
+
+        required(keep)(rl.ones(2))
+        kept = hidden.get()
+        with pytest.raises(TraceError, match=r"has kept .* return it from the function"):
+            kept * 2
+        with pytest.raises(TraceError, match="finished trace"):
+            required(lambda x: x + kept)(rl.ones(2))
+
+    def test_tensors_kept_by_a_method(self):
         kept = {}
 
         def keep(x, put=kept.update):
             put(x=x + 1)
             return x
 
-        required(keep)(rl.ones(2))
-        with pytest.raises(TraceError, match=r"has kept .* return it from the function"):
-            kept["x"] * 2
-        with pytest.raises(TraceError, match="finished trace"):
-            required(lambda x: x + kept["x"])(rl.ones(2))
+        kept_by_program = required(keep)
+        for n in (1, 3):
+            kept_by_program(rl.full((2,), n))
+            assert kept["x"].tolist() == [n + 1, n + 1]
 
     def test_what_is_kept_out_of_graphs(self):
         @rl.compiler.disable

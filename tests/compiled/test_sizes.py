@@ -85,6 +85,8 @@ FUNCTIONS = {
     "seen": lambda x: x.view(x.shape[0], 1, -1).expand(-1, 3, -1) * 1,
     "new": lambda x: x + rl.zeros(x.shape[0], 1) + rl.ones_like(x),
     "counted": lambda x: x + rl.arange(x.shape[1]),
+    "counted in floats": lambda x: x * rl.arange(x.shape[1] - 1, -1, -1, dtype=rl.float32),
+    "counted in short": lambda x: x + rl.arange(2, 2 + x.shape[1], dtype=rl.int32),
     "triangle": lambda x: x.tril() + x.triu(1),
     "cumulative": lambda x: x.cumsum(0) + x.cumsum(1),
     "chosen": lambda x: rl.where(x > 0, x, 0.0),
@@ -94,6 +96,10 @@ FUNCTIONS = {
     "gathered": lambda x: x.gather(1, x.argmax(1, keepdim=True)),
     "scattered": lambda x: rl.zeros_like(x).scatter_add_(1, x.argmax(1, keepdim=True), x[:, :1]),
     "rolled": lambda x: x.roll(1, 0),
+    "backwards": lambda x: x[rl.arange(x.shape[0] - 1, -1, -1)],
+    "every third, backwards": lambda x: x[:, rl.arange(x.shape[1] - 1, -1, -3)] * 2,
+    "diagonals": lambda x: (x.diagonal() * 2, x.trace()),
+    "another diagonal": lambda x: x.diagonal(1) * 2,
 }
 
 
@@ -223,6 +229,67 @@ def test_two_threads_call_with_different_sizes():
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def gradients(function):
+    """A function with the gradients in its first argument."""
+
+    def both(x, *args):
+        x = x.detach().requires_grad_()
+        y = function(x, *args)
+        return y.detach(), rl.autograd.grad(y.square().sum(), x)[0]
+
+    return both
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: F.cross_entropy(x, y),
+        lambda x, y: F.cross_entropy(x, y, reduction="none", label_smoothing=0.1),
+        lambda x, y: F.nll_loss(x, y, x.detach()[0].exp()),
+    ],
+    ids=["cross-entropy", "smoothed", "weighted"],
+)
+def test_any_number_of_classes(function):
+    check(
+        lambda: gradients(function),
+        lambda b, t: (rl.randn(b, t), rl.randint(0, t, (b,))),
+        [(b + 1, t) for b, t in SIZES],
+        most=2,
+    )
+    compiled = rl.compile(function)
+    for n in (3, 4, 5):
+        compiled(rl.randn(2, n), rl.tensor([0, 2]))
+    with pytest.raises(IndexError, match=r"Target 9 is out of bounds.*from 0 to 7"):
+        compiled(rl.randn(2, 8), rl.tensor([0, 9]))
+
+
+@pytest.mark.parametrize("length", [4, 200])
+def test_attention_of_any_width(length):
+    def make():
+        return gradients(lambda *qkv: F.scaled_dot_product_attention(*qkv, is_causal=True))
+
+    widths = [(n,) for n in (2, 3, 4, 7, 8, 16, 33, 64, 1, 5)]
+    check(make, lambda n: [rl.randn(1, 2, length, n) for _ in range(3)], widths)
+
+
+def test_traces_of_all_square_matrices():
+    check(lambda: gradients(rl.trace), lambda n: (rl.randn(n, n),), [*BATCHES, (3,)])
+    compiled = rl.compile(rl.trace, dynamic=True)
+    assert [compiled(rl.ones(n, n)).item() for n in (0, 3, 0, 1)] == [0, 3, 0, 1]
+
+
+def test_each_way_to_broadcast_has_a_program_for_all_sizes():
+    compiled = rl.compile(lambda x, y: x * y, fullgraph=True)
+    shapes = [((5, 3), (1, 3)), ((5, 3), (5, 3)), ((6, 4), (6, 1)), ((1, 4), (6, 4))]
+    later = [((7, 2), (7, 1)), ((1, 9), (4, 9)), ((8, 5), (8, 1)), ((1, 2), (3, 2))]
+    for a, b in [*shapes, *later]:
+        x, y = rl.randn(a), rl.randn(b)
+        assert rl.equal(compiled(x, y), x * y)
+    assert programs(compiled) == (2, 2)
+    with pytest.raises(RuntimeError, match="must match"):
+        compiled(rl.ones(3, 4), rl.ones(2, 4))
 
 
 class TestDecisions:

@@ -121,6 +121,26 @@ def test_a_size_that_is_needed_as_a_number(name: str) -> None:
     check(PUBLIC[name], PUBLIC[name].samples[0])
 
 
+COUNTED = {
+    "linspace": lambda x: rl.linspace(-1.5, 7, x.shape[0]) * x,
+    "linspace of int": lambda x: rl.linspace(0, 10, x.shape[0] + 3, dtype=rl.int64),
+    "logspace": lambda x: rl.logspace(-1, 2, x.shape[0] * 2, dtype=rl.float64),
+    "repeat_interleave": lambda x: x.repeat_interleave(2, 0),
+    "repeat_interleave, flat": lambda x: x.repeat_interleave(3),
+}
+"""Numbers of results that follow from sizes."""
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_counts_that_are_sizes(name: str) -> None:
+    function = COUNTED[name]
+    compiled = rl.compile(function, dynamic=True, fullgraph=True)
+    for n in (3, 4, 0, 1, 2, 101):
+        x = rl.arange(float(n))
+        agree(function(x), compiled(x))
+    assert not compiled.any_size.refused
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "sample"), list(samples()))
 def test_ops_at_other_sizes(name: str, sample: S) -> None:

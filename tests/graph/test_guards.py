@@ -642,6 +642,17 @@ def test_shortened_lists_are_restored():
     intact(guards)
 
 
+def test_the_order_of_a_dict():
+    scales = {"a": 2.0, "b": 3.0}
+    guards = Guards(lambda x: x * next(iter(scales.values())))
+    scales["a"] = scales.pop("a")
+    assert not guards.hold()
+    assert guards.explain() == "scales[order] was ('a', 'b'), is ('b', 'a')"
+    guards.restore(guards.changes())
+    assert guards.hold()
+    assert [*scales] == ["a", "b"]
+
+
 def test_released_entries_are_the_programs_own():
     net = Net()
 

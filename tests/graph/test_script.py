@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import re
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -188,6 +189,85 @@ def test_random_numbers_in_branches() -> None:
             rl.manual_seed(5)
             results.append((call(rl.full((3,), sign)), rl.rand(2)))
         assert_same(*results)
+
+
+DECORATORS = {
+    "no_grad": lambda: rl.no_grad(),
+    "no_grad without brackets": lambda: rl.no_grad,
+    "enable_grad": lambda: rl.enable_grad(),
+    "inference_mode": lambda: rl.inference_mode(),
+    "inference_mode off": lambda: rl.inference_mode(False),
+    "set_grad_enabled": lambda: rl.set_grad_enabled(False),
+    "two": lambda: lambda function: rl.no_grad()(rl.enable_grad()(function)),
+    "record_function": lambda: rl.profiler.record_function("part"),
+    "contextmanager": lambda: nothing(),
+}
+
+
+@contextlib.contextmanager
+def nothing() -> Iterator[None]:
+    """A block of the user's, which decorates functions, too."""
+    yield
+
+
+@pytest.mark.parametrize("how", DECORATORS)
+@pytest.mark.parametrize("place", ["function", "called", "forward", "method"])
+def test_decorators_are_looked_through(place: str, how: str) -> None:
+    factor = 2
+
+    def doubled(x):
+        while (x < 10).any():
+            x = x * factor
+        return x if x.sum() > 0 else -x
+
+    inner = DECORATORS[how]()(doubled)
+
+    class Net(nn.Module):
+        @DECORATORS[how]()
+        def forward(self, x):
+            return doubled(x) if x.sum() > 0 else x
+
+        @DECORATORS[how]()
+        def method(self, x):
+            return doubled(x) if x.sum() > 0 else x
+
+    net = Net()
+    function = {
+        "function": inner,
+        "called": lambda x: (inner(x) * x, x * 2),
+        "forward": net,
+        "method": net.method,
+    }[place]
+    compiled = rl.compile(function, fullgraph=True)
+    for x in (rl.ones(2), rl.tensor([1.0, 3.0])):
+        for outside in (True, False):
+            assert_same(*[in_mode(f, x, outside) for f in (compiled, function)])
+    factor = 3
+    assert_same(*[in_mode(f, rl.ones(2), True) for f in (compiled, function)])
+
+
+def in_mode(function: Any, x: rl.Tensor, grad: bool) -> Any:
+    """Results, which of them have a graph, and the mode afterwards."""
+    x = x.clone().requires_grad_()
+    with rl.set_grad_enabled(grad):
+        result = function(x)
+        after = rl.is_grad_enabled()
+    parts = result if isinstance(result, tuple) else (result,)
+    tracked = [part.requires_grad for part in parts]
+    if any(tracked):
+        sum([part.sum() for part in parts]).backward()
+    return result, tracked, after, rl.zeros(2) if x.grad is None else x.grad
+
+
+@pytest.mark.parametrize("how", DECORATORS)
+def test_script_and_trace_look_through_decorators(how: str) -> None:
+    @DECORATORS[how]()
+    def function(x):
+        return x * 3 if x.sum() > 0 else -x
+
+    for made in (rl.jit.script(function), rl.jit.trace(function, rl.ones(2))):
+        assert made(rl.ones(2)).tolist() == [3, 3]
+        assert made(-rl.ones(2)).tolist() == [1, 1]
 
 
 def test_any_size() -> None:

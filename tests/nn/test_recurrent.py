@@ -14,6 +14,7 @@ import pytest
 import rushlight as rl
 from rushlight.nn.utils import rnn
 from rushlight.nn.utils.stateless import functional_call
+from rushlight.symbol import TraceError
 
 LAYERS = (rl.nn.RNN, rl.nn.LSTM, rl.nn.GRU)
 CELLS = (rl.nn.RNNCell, rl.nn.LSTMCell, rl.nn.GRUCell)
@@ -244,3 +245,49 @@ def test_only_lstm_projects(kind: Any) -> None:
         kind(3, 4, proj_size=2)
     with pytest.raises(TypeError, match="unexpected keyword argument 'bogus'"):
         kind(3, 4, bogus=1)
+
+
+LENGTHS = {
+    "a list": lambda: [4, 2, 1],
+    "a tensor made inside": lambda: rl.tensor([4, 2, 1]),
+    "in any order": lambda: [1, 4, 2],
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("kind", LAYERS)
+def test_packed_sequences_in_compiled_functions(kind: Any, name: str) -> None:
+    layer = kind(5, 3, bidirectional=True)
+
+    def function(x):
+        packed = rnn.pack_padded_sequence(x, LENGTHS[name](), True, enforce_sorted=False)
+        y, last = layer(packed)
+        padded, lengths = rnn.pad_packed_sequence(y, True, total_length=5)
+        return padded, lengths, last[0], *rnn.unpack_sequence(y)
+
+    def results(call: Any) -> list[rl.Tensor]:
+        x = rl.linspace(-1, 1, 60).reshape(3, 4, 5).requires_grad_()
+        found = call(x)
+        found[0].square().sum().backward()
+        return [*found, x.grad]
+
+    compiled = rl.compile(function, fullgraph=True)
+    for _ in range(2):
+        for a, b in zip(results(compiled), results(function), strict=True):
+            assert rl.allclose(a, b, atol=1e-5)
+
+
+def test_lengths_that_a_graph_does_not_know() -> None:
+    x, lengths, layer = rl.zeros(3, 4, 5), rl.tensor([4, 2, 1]), rl.nn.GRU(5, 2)
+    packed = rnn.pack_padded_sequence(x, lengths, True)
+    functions = {
+        "pack_padded_sequence": lambda: rl.compile(rnn.pack_padded_sequence, fullgraph=True)(
+            x, lengths, True
+        ),
+        "pad_packed_sequence": lambda: rl.compile(rnn.pad_packed_sequence, fullgraph=True)(packed),
+        "unpad_sequence": lambda: rl.compile(rnn.unpad_sequence, fullgraph=True)(x, lengths, True),
+        "GRU": lambda: rl.compile(layer, fullgraph=True)(packed),
+    }
+    for name, call in functions.items():
+        with pytest.raises(TraceError, match=rf"{name} at .* give them as a list \(lengths.tolist"):
+            call()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,25 @@ def test_every_optimizer_descends(name: str) -> None:
     optimizer = made(name, [w], **{"Adadelta": {"lr": 10.0}}.get(name, {"lr": 0.05}))
     losses = [float(optimizer.step(closure_of(optimizer, w))) for _ in range(20)]
     assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("lr", ["0.1", None, [0.1]], ids=["text", "none", "list"])
+def test_a_rate_that_is_no_number_is_refused(name: str, lr: Any) -> None:
+    said = rf"lr must be a number, got {re.escape(repr(lr))} \({type(lr).__name__}\)"
+    with pytest.raises(TypeError, match=said):
+        made(name, [leaf()], lr=lr)
+    with pytest.raises(TypeError, match=said):
+        made(name, [{"params": [leaf()], "lr": lr}], lr=0.1)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("lr", [1, np.float32(0.5)], ids=["int", "numpy"])
+def test_numbers_of_any_kind_are_rates(name: str, lr: Any) -> None:
+    w = leaf()
+    optimizer = made(name, [w], lr=lr)
+    optimizer.step(closure_of(optimizer, w))
+    assert w.isfinite().all()
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -18,7 +18,7 @@ def test_the_key_has_all_that_decides_the_code(monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(config, "vector_bytes", 64)
         assert key_of("a") != before
     with monkeypatch.context() as patch:
-        patch.setattr(module, "__version__", "another")
+        patch.setattr(module, "RELEASE", "another")
         assert key_of("a") != before
     with monkeypatch.context() as patch:
         patch.setattr(module, "llvm_version", lambda: "another")

@@ -15,6 +15,8 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import ContextDecorator
+from operator import is_
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -26,12 +28,13 @@ from types import (
 )
 from typing import Any
 
-from rushlight.autograd.modes import local
+from rushlight.autograd.modes import local, no_grad
 from rushlight.errors import PACKAGE
 from rushlight.graph.host import Host
 from rushlight.graph.reads import Whose, whose_file
 from rushlight.graph.scalars import DTYPES, Scalar, number_of, tensor_of_number
 from rushlight.graph.script import flow, rows, says
+from rushlight.graph.script.iterators import rest_of
 from rushlight.graph.script.syntax import HELPERS, Unconvertible, converted
 from rushlight.graph.script.variables import journal
 from rushlight.symbol import TraceError, Undecided
@@ -42,6 +45,8 @@ OURS = (
     "Recorder.__call__", "Call.__call__",
 )  # fmt: skip
 """Functions of this package that call the user's functions and modules."""
+WRAPPERS = (no_grad()(len).__code__, ContextDecorator()(len).__code__)
+"""What decorators of ours and of Python's put around a function; they go by its name."""
 DEPTH = 16  # branches inside each other in which a function calls itself
 
 
@@ -63,7 +68,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     match function:
         case FunctionType():
-            return twin(function) if is_convertible(function) else function
+            return twin(function) if is_convertible(function) else derived(function)
         case MethodType():
             inner = convert(function.__func__)
             same = inner is function.__func__
@@ -126,7 +131,9 @@ def is_convertible(function: FunctionType) -> bool:
     if whose is Whose.LIBRARY:  # one that is written for this package
         modules = [x for x in function.__globals__.values() if isinstance(x, ModuleType)]
         return any([m.__name__.partition(".")[0] in ("rushlight", "torch") for m in modules])
-    return whose is Whose.USER or function.__qualname__ in OURS
+    if whose is Whose.USER or function.__qualname__ in OURS:
+        return True
+    return any([function.__code__ is code for code in WRAPPERS])
 
 
 def twin(function: FunctionType) -> Callable[..., Any]:
@@ -136,7 +143,26 @@ def twin(function: FunctionType) -> Callable[..., Any]:
         return function
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells[HELPERS] = CellType(helpers)
-    closure = tuple([cells[name] for name in code.co_freevars])
+    return made_of(function, code, tuple([cells[name] for name in code.co_freevars]))
+
+
+def derived(function: FunctionType) -> FunctionType:
+    """What ``func.grad`` and its kin make of a function of the user's: of that converted.
+
+    Others are given back as they are.
+    """
+    transforms = function.__globals__["__name__"].startswith("rushlight.func.")
+    if not transforms or "__wrapped__" not in function.__dict__:
+        return function
+    known = [cell.cell_contents for cell in function.__closure__ or ()]
+    found = [passed(value) for value in known]
+    if all(map(is_, found, known)):
+        return function
+    return made_of(function, function.__code__, tuple([CellType(value) for value in found]))
+
+
+def made_of(function: FunctionType, code: CodeType, closure: tuple[CellType, ...]) -> FunctionType:
+    """``function`` with other code, or other variables around it."""
     made = FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, closure
     )
@@ -216,7 +242,7 @@ def called(function: Any) -> Any:
             t: Any = function.__self__
             return lambda: flow.item(t)
         case FunctionType() if not is_convertible(function):
-            return with_functions(function)
+            return with_functions(derived(function))
         case _:
             found = convert(function)
             own = found is not function and not isinstance(found, functools.partial)
@@ -306,21 +332,26 @@ def extreme(function: Callable[..., Any], relation: str) -> Callable[..., Any]:
 
 def some(values: Any) -> Any:
     """``any``, also of what only the graph knows."""
-    found: Any = False
-    for x in values:
-        found = flow.either(0, found, functools.partial(number(bool), x))
-        if found is True:
-            break
-    return found
+    return joined(values, False, flow.either)
 
 
 def every(values: Any) -> Any:
     """``all``, also of what only the graph knows."""
-    found: Any = True
-    for x in values:
-        found = flow.both(0, found, functools.partial(number(bool), x))
-        if found is False:
+    return joined(values, True, flow.both)
+
+
+def joined(values: Any, neutral: bool, join: Callable[..., Any]) -> Any:
+    """All values joined, until one has decided."""
+    found: Any = neutral
+    iterator = iter(values)
+    for x in iterator:
+        found = join(0, found, functools.partial(number(bool), x))
+        if found is not neutral:
             break
+    if found is True or found is False:
+        return found
+    for x in rest_of(iterator):
+        found = join(0, found, functools.partial(number(bool), x))
     return found
 
 

@@ -18,6 +18,7 @@ from rushlight.graph.host import Host
 from rushlight.graph.ir import CONSTANT
 from rushlight.graph.scalars import Scalar, kind_of, number_of, scalar
 from rushlight.graph.script.forms import Form, common, form_of
+from rushlight.graph.script.iterators import rest_of
 from rushlight.graph.script.jumps import VALUE
 from rushlight.graph.script.rows import Rows, rows_of, steps
 from rushlight.graph.script.sharing import symbols
@@ -283,7 +284,9 @@ def each(
         if len(rest) > 1 and attempted(lambda: make().until(steps(rest), body, stop)):  # noqa: B023
             return None
         break
-    for row in iterator:
+    else:
+        return None
+    for row in rest_of(iterator):
         answer = truth(stop())  # type: ignore[misc]
         step = functools.partial(body, row)
         if answer is True:

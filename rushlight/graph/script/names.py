@@ -69,7 +69,7 @@ def written(syntax: Syntax) -> set[str]:
             case ast.Subscript(ctx=ast.Store()):
                 found |= owner(node)
             case ast.Call(func=ast.Attribute(value=value, attr=name)):
-                if name.endswith("_") and not name.endswith("__"):
+                if name.endswith("_") and not name.endswith(("__", "requires_grad_")):
                     found |= owner(value)
     return found
 

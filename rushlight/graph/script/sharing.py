@@ -53,17 +53,20 @@ def is_seen(symbol: Symbol) -> bool:
         same[symbol] = None
     if any([s.shared or s in trace.by_symbol for s in same]):
         return True
-    arrays = [t._array for t in tensors_of_variables()]
+    arrays = [t._array for t in variables() if isinstance(t, Tensor)]
     return any([isinstance(array, Symbol) and root(array) in same for array in arrays])
 
 
-def tensors_of_variables() -> Iterator[Tensor]:
-    """The tensors in variables of the user's functions that are running."""
+def variables() -> Iterator[Any]:
+    """The values of the variables of the user's functions that are running, and what is in them."""
     frame = sys._getframe()
     while frame is not None:
         if not frame.f_code.co_filename.startswith(PACKAGE):
             for value in list(frame.f_locals.values()):
-                inside = value.values() if type(value) is dict else value
-                several = inside if type(value) in (tuple, list, dict) else [value]
-                yield from [t for t in several if isinstance(t, Tensor)]
+                yield value
+                if type(value) in (tuple, list):
+                    yield from value
+                elif not isinstance(value, Tensor):
+                    inside = value if type(value) is dict else getattr(value, "__dict__", {})
+                    yield from list(inside.values())
         frame = frame.f_back  # type: ignore[assignment]

@@ -6,7 +6,6 @@ They are found in the closures of its parts, given to each part as it is traced,
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -21,7 +20,6 @@ from rushlight.tensor import Tensor
 
 Names = tuple[str, ...]
 Values = dict[str, Any]
-GROWING = (list, dict, set, deque)
 
 
 class Again(Exception):
@@ -63,7 +61,6 @@ class Flow:
         self.held = [name for name in written if isinstance(values.get(name), Tensor)]
         self.names = sorted({*live, *self.held})
         self.before = {name: values[name] for name in {*assigned, *self.held} if name in values}
-        self.containers = [x for x in values.values() if type(x) in GROWING]
         self.forms: dict[str, Form] = {}
         self.rebound: set[str] = set()  # which of those held are assigned
         self.touched: set[str] = set()  # and which are written to, indeed
@@ -116,7 +113,6 @@ class Flow:
         twins = {name: values[name].clone() for name in self.held}
         twins |= {name: twins[of] for name, of in self.aliases.items()}
         outer = {name: self.get(name) for name in (*self.before, *self.aliases)}
-        contents = [list(x.items() if type(x) is dict else x) for x in self.containers]
         try:
             self.put({**self.before, **values, **twins})
             run()
@@ -138,7 +134,6 @@ class Flow:
             ) from error
         finally:
             self.put(outer)
-            self.check_containers(contents)
 
     def refuse_detours(self) -> None:
         """An error if memory that a variable writes to is used by way of another object, too."""
@@ -164,21 +159,6 @@ class Flow:
         for name, inside in memory.items():
             known = [outer[symbol] for symbol in inside if symbol in outer]
             self.shares.setdefault(name, {}).update(dict.fromkeys(known))
-
-    def check_containers(self, contents: Sequence[list[Any]]) -> None:
-        """An error if a list or dict of outside was changed, which no graph can hold."""
-        for container, old in zip(self.containers, contents, strict=True):
-            new = list(container.items() if type(container) is dict else container)
-            if len(new) != len(old) or any(
-                [not alike(a, b) for a, b in zip(new, old, strict=True)]
-            ):
-                container.clear()
-                (container.update if type(container) in (dict, set) else container.extend)(old)
-                raise TraceError(
-                    f"the {self.place} changes a {type(container).__name__}, but whether or how "
-                    "often it runs depends on tensors: a graph holds no container that grows. "
-                    "Write to a tensor of fixed size (y[i] = x), or use rl.scan for stacked results"
-                )
 
     def refuse(self, name: str, a: Any, b: Any, ways: tuple[str, str]) -> TraceError:
         """The error for values that differ in type."""
@@ -210,10 +190,6 @@ class Flow:
         new = {*found} - {*self.held, *kept, VALUE} | self.rebound  # what is returned stays
         for name in new & {*self.shares}:
             tie(found[name], self.shares[name], name, self.place)
-
-
-def alike(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is tuple and len(a) == 2 and a[0] is b[0] and a[1] is b[1])
 
 
 class Journal(threading.local):

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rushlight import dtypes
-from rushlight.literals import as_tensor
+from rushlight.errors import user_line
+from rushlight.literals import as_tensor, tensor
 from rushlight.ops import ops
+from rushlight.symbol import TraceError, Undecided
 from rushlight.tensor import Tensor
 
 __all__ = [
@@ -103,6 +107,18 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return None if permutation is None else permutation.argsort()
 
 
+def numbers(values: Tensor | Sequence[int], function: str) -> np.ndarray:
+    """Lengths or the like, on which the shapes in ``function`` depend: a graph must know them."""
+    try:
+        return np.array(as_tensor(values).tolist(), np.int64)
+    except Undecided as error:
+        raise TraceError(
+            f"{function} at {user_line()} needs the lengths of sequences as numbers, but a traced "
+            "tensor has no values while the graph is made: give them as a list (lengths.tolist() "
+            "outside the compiled function), and pack the sequences inside it"
+        ) from error
+
+
 def pack_padded_sequence(
     input: Tensor,
     lengths: Tensor | Sequence[int],
@@ -122,25 +138,26 @@ def pack_padded_sequence(
     >>> packed.data, packed.batch_sizes, packed.sorted_indices
     (tensor([4, 1, 3, 5, 2, 6]), tensor([3, 2, 1]), tensor([2, 0, 1]))
     """
-    counts = as_tensor(lengths).to(dtypes.int64)
+    counts = numbers(lengths, "pack_padded_sequence")
     x = input.transpose(0, 1) if batch_first else input
-    order = None
+    order = inverse = None
     check_lengths(counts, x)
     if not enforce_sorted:
-        counts, order = counts.sort(descending=True)
-        x = x.index_select(1, order)
+        places = np.argsort(-counts, kind="stable")
+        order, inverse = tensor(places), tensor(np.argsort(places))
+        counts, x = counts[places], x.index_select(1, order)
     elif (counts[1:] > counts[:-1]).any():
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
             "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "
             f"sidestep this requirement. Got lengths {counts.tolist()}"
         )
-    sizes = (counts > ops.arange(int(counts[0])).unsqueeze(1)).sum(1)
-    data = x.flatten(0, 1).index_select(0, occupied(sizes, x.shape[1]))
-    return PackedSequence(data, sizes, order)
+    sizes = (counts > np.arange(counts[0])[:, None]).sum(1)
+    data = x.flatten(0, 1).index_select(0, occupied(sizes, len(counts)))
+    return PackedSequence(data, tensor(sizes), order, inverse)
 
 
-def check_lengths(lengths: Tensor, x: Tensor) -> None:
+def check_lengths(lengths: np.ndarray, x: Tensor) -> None:
     """An error unless ``lengths`` are those of sequences in ``x`` (time, batch, *)."""
     if lengths.ndim != 1:
         raise RuntimeError(f"'lengths' argument should be a 1D tensor, but got {lengths.ndim}D")
@@ -161,9 +178,9 @@ def check_lengths(lengths: Tensor, x: Tensor) -> None:
         raise RuntimeError(f"lengths {lengths.tolist()} exceed the length {time} of the input")
 
 
-def occupied(sizes: Tensor, batch: int) -> Tensor:
+def occupied(sizes: np.ndarray, batch: int) -> Tensor:
     """The rows of a flattened (time, batch) that are in sequences, ``sizes`` of them each time."""
-    return (ops.arange(batch) < sizes.unsqueeze(1)).flatten().nonzero().squeeze(1)
+    return tensor(np.flatnonzero(np.arange(batch) < sizes[:, None]))
 
 
 def pad_packed_sequence(
@@ -185,7 +202,8 @@ def pad_packed_sequence(
     (tensor([[1, 2, 3],
             [4, 5, 0]]), tensor([3, 2]))
     """
-    data, sizes, _, order = sequence
+    data, order = sequence.data, sequence.unsorted_indices
+    sizes = numbers(sequence.batch_sizes, "pad_packed_sequence")
     longest, batch = len(sizes), int(sizes[0])
     time = longest if total_length is None else total_length
     if time < longest:
@@ -196,10 +214,11 @@ def pad_packed_sequence(
     padding = ops.full((time * batch, *data.shape[1:]), padding_value, dtype=data.dtype)
     rows = padding.index_copy(0, occupied(sizes, batch), data)
     padded = rows.reshape(time, batch, *data.shape[1:])
-    lengths = (sizes.unsqueeze(1) > ops.arange(batch)).sum(0)
+    lengths = (sizes[:, None] > np.arange(batch)).sum(0)
     if order is not None:
-        padded, lengths = padded.index_select(1, order), lengths[order]
-    return padded.transpose(0, 1) if batch_first else padded, lengths
+        places = numbers(order, "pad_packed_sequence")
+        padded, lengths = padded.index_select(1, order), lengths[places]
+    return padded.transpose(0, 1) if batch_first else padded, tensor(lengths)
 
 
 def pad_sequence(
@@ -243,7 +262,7 @@ def pad_sequence(
 
 
 def unpad_sequence(
-    padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
+    padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
 ) -> list[Tensor]:
     """The first ``lengths[i]`` elements of each sequence in a padded tensor.
 
@@ -252,7 +271,8 @@ def unpad_sequence(
     [tensor([1, 2, 3]), tensor([4])]
     """
     batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    pairs = zip(batch.unbind(0), lengths.tolist(), strict=True)
+    counts = numbers(lengths, "unpad_sequence").tolist()
+    pairs = zip(batch.unbind(0), counts, strict=True)
     return [sequence[:length].clone() for sequence, length in pairs]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.dims import LETTERS, Settled
 from rushlight.export.dynamic_shapes import Change, Hint
 from rushlight.graph.inference import Irregular
-from rushlight.runtime.shapes import Shapes
+from rushlight.runtime.shapes import Shapes, Sides
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
@@ -48,7 +48,7 @@ class Changing:
         if count > len(LETTERS):
             raise ValueError(f"{count} sizes change, at most {len(LETTERS)} can")
 
-    def shapes(self, settled: set[tuple[int, ...]]) -> Shapes:
+    def shapes(self, settled: set[Sides], steps: Mapping[Sides, int]) -> Shapes:
         """The shapes with symbols; a size that changes was another number below 0 before."""
         places, first = list(self.changes), []
         for sides, keys in zip(self.now, self.keys, strict=True):
@@ -56,7 +56,7 @@ class Changing:
             first.append(
                 tuple([-1 - places.index(self.same[keys[d]]) if d in keys else n for d, n in own])
             )
-        return Shapes([first, self.now], settled)
+        return Shapes([first, self.now], settled, steps)
 
     def key(self, past: tuple[int, ...]) -> Any:
         return list(self.changes)[-1 - past[0]]
@@ -64,15 +64,18 @@ class Changing:
     def traced(self, make: Callable[[Shapes | None], Any]) -> tuple[Any, dict[str, Any]]:
         """What ``make`` gives for the shapes with symbols, and which sizes the symbols stand for.
 
-        It raises ``Settled`` if it needs a size as a number.
+        It raises ``Settled`` if it needs a size as a number, or a remainder of it.
         """
-        settled: set[tuple[int, ...]] = set()
-        while (shapes := self.shapes(settled)).past:
+        settled: set[Sides] = set()
+        steps: dict[Sides, int] = {}
+        while (shapes := self.shapes(settled, steps)).past:
             try:
                 made = make(shapes)
             except Settled as error:
                 pasts = [shapes.past[symbol.name] for symbol in error.symbols]
-                if not self.joined([self.key(past) for past in pasts]):
+                if error.steps:
+                    steps = shapes.finer(error)
+                elif not self.joined([self.key(past) for past in pasts]):
                     settled |= {self.released(past, error.line) for past in pasts}
             except Irregular as error:
                 raise SizeError(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rushlight.autograd.modes import enable_grad
-from rushlight.dims import Settled, symbols_of
+from rushlight.dims import Settled
 from rushlight.export.changing import Changing
 from rushlight.export.dynamic_shapes import Change, changes_in
 from rushlight.export.exported_program import ExportedProgram
+from rushlight.graph.multiples import lines_of
 from rushlight.graph.results import leaves
 from rushlight.jit.originals import original
 from rushlight.jit.program import Program
@@ -84,9 +84,9 @@ def recorded(call: Call, state: State, parameters: Sequence[Tensor], changing: C
 
     def attempt(shapes: Shapes | None) -> Program:
         made = call.traced(state, shapes)
-        for relation, left, right, answer in made.conditions:
-            if relation is operator.eq and answer and int in (type(left), type(right)):
-                raise Settled(symbols_of([left, right]), f"{left} == {right}")
+        for condition in made.conditions:
+            if condition.is_number:
+                raise Settled(condition.dims, f"{condition.left} == {condition.right}")
         return made
 
     program, keys = changing.traced(attempt)
@@ -103,10 +103,11 @@ def bounded(program: Program, changes: Mapping[str, Sequence[Change]]) -> Progra
     """The program with the bounds of its sizes as conditions; ``changes`` are by symbols."""
     border = program.border
     found: dict[tuple[str, str, str, bool], None] = {}
-    for symbol, several in changes.items():
-        for change in several:
-            for relation, bound in (("ge", change.min), ("le", change.max)):
-                if bound is not None:
-                    found[relation, symbol, str(bound), True] = None
+    for symbol, step, rest in lines_of([node.type.shape for node in program.graph.inputs]):
+        for change in changes.get(symbol, ()):
+            if change.min is not None:
+                found["ge", symbol, str(-((rest - change.min) // step)), True] = None
+            if change.max is not None:
+                found["le", symbol, str((change.max - rest) // step), True] = None
     conditions = [*border.conditions, *found]
     return Program(program.graph, replace(border, conditions=conditions), program.state)

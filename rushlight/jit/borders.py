@@ -9,6 +9,7 @@ from typing import Any
 from rushlight import dtypes
 from rushlight.dims import Dim
 from rushlight.graph.ir import Graph, TensorType, Type, type_of, walk
+from rushlight.graph.multiples import line_of, lines_of
 from rushlight.graph.streams import STATE
 from rushlight.jit import numbers, structure
 from rushlight.jit.program import RELATIONS, Border, condition_of, symbol_of, symbols_of
@@ -63,7 +64,10 @@ def checked_symbols(plain: Any) -> dict[str, Dim]:
 def check_sizes(border: Border, graph: Graph) -> None:
     """Symbols are sizes of arguments, and what was asked of them was answered rightly."""
     shapes = [node.type.shape for node in graph.inputs[: border.tensors]]
-    named = {str(n) for shape in shapes for n in shape if type(n) is not int}
+    for size in [n for shape in shapes for n in shape if type(n) is not int]:
+        line = line_of(size)
+        need(line and line.step > 0, f"no argument can have the size {size}")
+    named = {line.name for line in lines_of(shapes)}
     need(named == {name for name, _ in border.symbols}, "a size is that of no argument")
     symbols, examples = symbols_of(border), dict(border.symbols)
     for plain in border.conditions:
@@ -86,8 +90,8 @@ def check_arguments(border: Border, state: State) -> None:
         need(isinstance(name, str), f"{name!r:.40} is no name")
         structure.checked(shape, border.tensors, number)
         seen |= structure.tensors_in(shape)
-    need(seen == {*range(border.tensors)}, "not all tensors are arguments")
-    need(found == {*range(border.floats)}, "not all numbers are arguments")
+    need(len(seen) == border.tensors, "not all tensors are arguments")
+    need(len(found) == border.floats, "not all numbers are arguments")
     for name, value in border.defaults.items():
         need(isinstance(name, str), f"{name!r:.40} is no name")
         need(isinstance(value, (float, *structure.PLAIN)), f"the default of {name} is none")

@@ -143,10 +143,11 @@ def parsed(data: Any, extra: dict[str, Any] | None, mapped: bool) -> Programs:
             border = checked_border(plain, graph, state)
             program = Program(graph, border, state, trusted=False)
             program.verify(dict(border.symbols))
-        except CheckpointError:
+        except (CheckpointError, MemoryError):
             raise
         except Exception as error:
-            raise CheckpointError(f"the graph {number} is no graph ({error})") from None
+            why = str(error) or type(error).__name__
+            raise CheckpointError(f"the graph {number} is no graph ({why})") from None
         own = programs if method == "forward" else programs.methods[method]
         own.list.append(program)
     for name in extra or {}:

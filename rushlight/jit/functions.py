@@ -12,10 +12,16 @@ from rushlight.graph.ir import Graph
 from rushlight.jit import files
 from rushlight.jit.attributes import restore
 from rushlight.jit.code import code_of
+from rushlight.jit.parts import Fixed, Part, fix
 from rushlight.jit.programs import Programs
 from rushlight.jit.state import State
 from rushlight.nn.module import Module
 from rushlight.tensor import Tensor
+
+CURE = (
+    "change the module before it is traced, or put layers behind the program: "
+    "nn.Sequential(program, nn.Linear(10, 2))"
+)
 
 
 class ScriptFunction:
@@ -86,6 +92,10 @@ class ScriptModule(Module):
     """A module that runs as a program; the base of those that ``script`` and ``load`` give."""
 
 
+class ScriptPart(Part, ScriptModule):
+    """A module inside one that ``load`` gives."""
+
+
 class RecursiveScriptModule(ScriptModule):
     """Programs over the parameters and buffers of a module.
 
@@ -95,9 +105,10 @@ class RecursiveScriptModule(ScriptModule):
 
     def __init__(self, module: Module, programs: Programs) -> None:
         super().__init__()
-        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+        for name in ("_parameters", "_buffers", "_non_persistent_buffers_set"):
             self.__dict__[name] = vars(module)[name]
-        self.__dict__.update(_module=module, _programs=programs)
+        children = Fixed(module._modules, CURE)
+        self.__dict__.update(_modules=children, _module=module, _programs=programs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_programs"](*args, **kwargs)
@@ -126,6 +137,8 @@ class RecursiveScriptModule(ScriptModule):
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):  # hooks of its own
             self.__dict__[name] = value
+        elif isinstance(value, Module) or name in self._modules:
+            self._modules[name] = value  # an error
         else:
             setattr(self._module, name, value)
 
@@ -204,8 +217,9 @@ def restored(data: bytes) -> RecursiveScriptModule:
 
 def loaded(programs: Programs) -> RecursiveScriptModule:
     """A module of the programs of a file, whose tensors have their names in it."""
-    module = programs.state.tree(ScriptModule)
+    module = programs.state.tree(ScriptPart)
     restore(module, programs.attributes)
+    fix(module, CURE)
     module.train(programs.starts_training)
     for each in (programs, *programs.methods.values()):
         each.module = module

@@ -20,6 +20,7 @@ from rushlight.dims import Dim
 from rushlight.graph import ir
 from rushlight.graph.extents import Condition, Sizes
 from rushlight.graph.ir import Graph
+from rushlight.graph.multiples import solve
 from rushlight.graph.parse import parse_size
 from rushlight.graph.sizes import sized
 from rushlight.graph.verify import verify
@@ -167,6 +168,9 @@ class Program:
         if unknown or len(args) > len(self.border.arguments):
             what = f"{unknown[0]!r}" if unknown else f"{len(args)} positional arguments"
             raise Mismatch(f"takes ({', '.join(sorted(names))}), got {what}")
+        twice = [name for name, _ in self.border.arguments[: len(args)] if name in kwargs]
+        if twice:
+            raise Mismatch(f"{twice[0]}: given twice")
         for i, (name, shape) in enumerate(self.border.arguments):
             if i < len(args):
                 yield name, shape, args[i]
@@ -317,7 +321,7 @@ def fits(expected: ir.TensorType, array: np.ndarray, sizes: dict[str, int]) -> b
     if array.ndim != len(expected.shape) or array.dtype != expected.dtype.numpy:
         return False
     pairs = zip(expected.shape, array.shape, strict=True)
-    return all([(n if type(n) is int else sizes.setdefault(str(n), m)) == m for n, m in pairs])
+    return all([solve(n, m, sizes) for n, m in pairs])
 
 
 def symbols_of(border: Border) -> dict[str, Dim]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.config import config
 from rushlight.errors import warn
@@ -48,13 +49,15 @@ class Programs:
         self.methods: dict[str, Programs] = {}  # of a module, beside forward
         self.attributes: dict[str, Any] = {}  # of the module in a file
         self.left_out: dict[str, str] = {}  # what the file has not, and why
-        self.looked: object = None  # the epoch in which the modes of modules were looked at
+        self.looked: object = None  # the epoch in which the modules were looked at
+        self.parts: dict[str, Any] = {}  # the modules, with hooks, that were recorded first
         self.others: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inside = local.state.trace is not None
         if self.function is not None and (inside or config.disable_compile):
             return self.function(*args, **kwargs)
+        self.look()
         reasons = []
         for program in self.list:
             if self.is_for_mode(program):
@@ -69,21 +72,25 @@ class Programs:
         program = self.record(args, kwargs)
         return program.run(program.given(args, kwargs))
 
-    def cast(self, values: Sequence[Any]) -> list[Any]:
+    def cast(
+        self, values: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Arguments as the programs want them: floats of another precision are converted."""
-        wanted = []
+        kinds: dict[int | str, set[dtypes.dtype]] = {}
         for program in self.list:
-            shapes = [shape for _, shape in program.border.arguments]
-            inputs = program.graph.inputs
-            wanted.append([inputs[s[1]].type.dtype if s[0] == "tensor" else None for s in shapes])
-        return [
-            x.to(kinds.pop())
-            if isinstance(x, Tensor)
-            and x.is_floating_point()
-            and len(kinds := {row[i] for row in wanted if i < len(row)} - {None, x.dtype}) == 1
-            else x
-            for i, x in enumerate(values)
-        ]
+            for i, (name, shape) in enumerate(program.border.arguments):
+                kind = program.graph.inputs[shape[1]].type.dtype if shape[0] == "tensor" else None
+                if kind is not None and kind.is_floating_point:
+                    for key in (i, name):
+                        kinds.setdefault(key, set()).add(kind)
+
+        def converted(key: int | str, x: Any) -> Any:
+            wanted = kinds.get(key, ())
+            floating = isinstance(x, Tensor) and x.is_floating_point()
+            return x.to(*wanted) if floating and len(wanted) == 1 else x
+
+        positional = [converted(i, x) for i, x in enumerate(values)]
+        return positional, {name: converted(name, x) for name, x in named.items()}
 
     def why(self, reasons: list[str]) -> str:
         """Why no program serves a call."""
@@ -105,11 +112,33 @@ class Programs:
     @property
     def odd(self) -> tuple[str, ...]:
         """The modules inside that are in another mode than the whole."""
-        if self.module is not None and self.looked is not epoch.now:
-            self.looked, whole = epoch.now, self.module.training
-            pairs = self.module.named_modules()
-            self.others = tuple([name for name, inner in pairs if inner.training is not whole])
+        self.look()
         return self.others
+
+    def look(self) -> None:
+        """Looks at the modules, if one has changed: at their modes, and whether they are the same.
+
+        Raises:
+            RuntimeError: if they are not those any more that the programs were recorded of.
+        """
+        if self.module is None or self.looked is epoch.now:
+            return
+        now, whole = epoch.now, self.module.training
+        if self.function is not None and self.list:
+            self.check(parts_of(self.module))
+        pairs = self.module.named_modules()
+        self.others = tuple([name for name, inner in pairs if inner.training is not whole])
+        self.looked = now
+
+    def check(self, parts: dict[str, Any]) -> None:
+        """An error if the modules are others than those that were recorded."""
+        for name in (*self.parts, *parts):
+            if parts.get(name) != self.parts.get(name):
+                raise RuntimeError(
+                    f"{self.name}{f'.{name}' if name else ''} is another module, or has other "
+                    "hooks, than when it was traced, and the program would stay as it is: change "
+                    "modules and their hooks before rl.jit.trace or rl.jit.script, or trace again"
+                )
 
     def is_for_mode(self, program: Program) -> bool:
         """Whether a program is for the modes of the modules as they are now."""
@@ -122,6 +151,8 @@ class Programs:
         parameters = [] if self.module is None else list(self.module.parameters())
         any_size = self.any_size[self.training]
         program = record(self.function, args, kwargs, self.state, parameters, any_size)
+        if self.module is not None and not self.list:
+            self.parts = parts_of(self.module)
         program.border.training, program.odd = self.training, self.odd
         self.list.append(program)
         self.examples.append((args, kwargs))
@@ -202,6 +233,18 @@ class Programs:
     def graph(self) -> Graph:
         """The graph of that program, without gradients."""
         return self.first.forward_graph
+
+
+def parts_of(module: Module) -> dict[str, Any]:
+    """The modules inside by name, each with the hooks that it has."""
+    return {
+        name: (
+            inner,
+            [*inner._forward_hooks, *inner._forward_pre_hooks],
+            [*inner._backward_hooks, *inner._backward_pre_hooks],
+        )
+        for name, inner in module.named_modules(remove_duplicate=False)
+    }
 
 
 def joined(programs: list[Program]) -> list[Program]:

@@ -122,9 +122,9 @@ class Call:
 
         def attempt(shapes: Shapes) -> Program:
             program = self.traced(state, shapes)
-            for relation, left, right, answer in program.conditions:
-                if relation is operator.eq and answer and int in (type(left), type(right)):
-                    raise Settled(symbols_of([left, right]), "")  # it is no size that may change
+            for condition in program.conditions:
+                if condition.is_number:  # it is no size that may change
+                    raise Settled(condition.dims, "")
             return program
 
         with tracing:

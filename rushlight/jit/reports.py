@@ -130,6 +130,7 @@ def html_page(name: str, svg: str, text: str) -> str:
     )
 
 
-def run(module: RecursiveScriptModule, values: Sequence[Any]) -> Any:
+def run(module: RecursiveScriptModule, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """The results for these arguments; floats of another precision are converted."""
-    return module(*module._programs.cast(values))
+    positional, by_name = module._programs.cast(values, named)
+    return module(*positional, **by_name)

@@ -95,7 +95,12 @@ class State:
             self.seen = epoch.now
             for entries, name, number in self.homes:
                 found = entries.get(name)
-                if found is not None and found is not self.tensors[number]:
+                if found is None:
+                    raise RuntimeError(
+                        f"{self.name_of(number)} was taken away, but the program needs it: trace "
+                        "the module again"
+                    )
+                if found is not self.tensors[number]:
                     self.tensors = [*self.tensors]  # others may hold the old list
                     self.tensors[number] = found
         return self.tensors

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -124,6 +125,11 @@ def test_many_sizes_without_names() -> None:
         rl.export.export(Sum(), args, dynamic_shapes=several)
 
 
+class Counted(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x + rl.from_numpy(np.ones(x.shape[0], np.float32))
+
+
 class Unrolled(nn.Module):
     def forward(self, x: Any) -> Any:
         return sum([row * i for i, row in enumerate(x)])
@@ -134,6 +140,8 @@ def test_errors_of_sizes() -> None:
         rl.export.export(model or Sum(), args, dynamic_shapes=shapes)
 
     x = rl.ones(4)
+    with pytest.raises(TraceError, match=r"size rows cannot change: .*test_export.py:\d+"):
+        export(x, shapes=({0: "rows"},), model=Counted())  # a line of the user's, not of NumPy's
     with pytest.raises(TraceError, match=r"size rows cannot change: .*test_export.py:\d+"):
         export(rl.ones(3, 2), shapes={"x": {0: Dim("rows")}}, model=Unrolled())
     with pytest.raises(TraceError, match="sizes that must be equal need one name"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,30 @@ class TestDamage:
         data = archive_of({**members, "graphs/0.txt": text.encode()})
         with pytest.raises(CheckpointError, match="is no graph"):
             rl.jit.load(io.BytesIO(data))
+
+    @pytest.mark.parametrize("field", ["floats", "tensors", "count"])
+    def test_counts_are_compared_before_anything_is_counted(self, data, field):
+        index = members_of(data)["index.json"].decode()
+        old = re.search(rf'\["{field}",\d+\]', index)[0]
+        other = with_text(data, "index.json", old, f'["{field}",2000000]')
+        tracemalloc.start()
+        with pytest.raises(CheckpointError, match=r"is no graph \(\w"):
+            load(other)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1 << 24
+
+    def test_a_size_cannot_be_much_longer_than_its_text(self):
+        program = rl.export(lambda x, y: (x + 1, y + 1), rl.zeros(3, 4), rl.zeros(5, 6))
+        members = members_of(program.save_to_buffer())
+        (name,) = [name for name, text in members.items() if b"f32[B" in text]
+        text = members[name].decode()
+        symbols = sorted({*re.findall(r"[A-Z]", text.split("\n")[0])})
+        power = "*".join([f"({'+'.join(symbols)})"] * 60)
+        other = re.sub(r"(%\d+: f32\[)[^,\]]+(.*add)", rf"\g<1>{power}\2", text)
+        assert other != text
+        with pytest.raises(CheckpointError, match="a size is too long"):
+            load(archive_of({**members, name: other.encode()}))
 
     def test_members_that_point_outside(self, data):
         with pytest.raises(CheckpointError, match="points outside"):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.jit.parts import Part
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.onnx import importers  # noqa: F401 - registers the ops
@@ -92,7 +93,7 @@ class Store:
         for part in path:
             part = free(module, part, module._modules)
             if part not in module._modules:
-                module.add_module(part, Module())
+                module.add_module(part, Part())
             module = module.get_submodule(part)
         attribute = free(module, last)
         if trained:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rushlight.errors import warn
 from rushlight.export.exported_program import ExportedProgram
+from rushlight.graph.multiples import line_of, lines_of
 from rushlight.graph.results import leaves
 from rushlight.jit.functions import RecursiveScriptModule
 from rushlight.jit.originals import original
@@ -80,7 +81,8 @@ def export(
         export_params: False leaves the weights out: they become inputs.
         keep_initializers_as_inputs: weights are inputs too, with themselves as defaults.
         training: the mode of the model while it is traced.
-        do_constant_folding: compute what depends on weights alone now.
+        do_constant_folding: compute what depends on weights alone now; a parameter of which a view
+            is taken (a transpose, a slice) stays whole, and has its own name.
         dynamo: False returns None, as PyTorch's older exporter does.
         custom_translation_table, custom_opsets, export_modules_as_functions: must be left empty.
         report, optimize, profile, dump_exported_program, artifacts_dir, operator_export_type,
@@ -111,6 +113,11 @@ def export(
         output_names = model.output_names
     args, given = arguments(args, kwargs)
     parameters = by_parameters(model, args, given)
+    for name in [name for name, value in parameters if type(value) is float]:
+        warn(
+            f"onnx.export(): {name} is a number, and a constant in the file. Pass a tensor to make "
+            "it an input."
+        )
     named = [pair for name, value in parameters for pair in named_tensors(value, name, inner=True)]
     inputs = chosen_names("input_names", input_names, [name for name, _ in named])
     tensors = list(zip(inputs, [t for _, t in named], strict=True))
@@ -263,17 +270,21 @@ def written(
 ) -> Writer:
     """The nodes of the file."""
     graph = traced.graph
-    places: dict[str, tuple[str, int]] = {}
+    places: dict[str, tuple[str, int, int]] = {}
     for node, name in zip(graph.inputs, inputs, strict=True):
-        for axis, size in enumerate(node.type.shape):
-            if not isinstance(size, int):
-                places.setdefault(str(size), (name, axis))
+        for axis, line in enumerate(map(line_of, node.type.shape)):
+            if line is not None:
+                places.setdefault(line.name, (name, axis, line.step))
     w = Writer(opset, fold, places, traced.possible)
     w.taken.update(inputs, outputs)
     for node, name in zip(graph.inputs, inputs, strict=True):
         w.values[node] = name
         w.root.inputs.append((name, node.type))
+        if any([line.step > 1 for line in lines_of([node.type.shape])]):
+            # Of other sizes, the number of elements is another one: an error.
+            w.values[node] = w("Reshape", name, w.measures.vector(node.type.shape))
     w.titles.update(traced.names)
+    w.parameters.update(traced.parameters)
     for node, array in traced.captured.items():
         if node in traced.numbers:
             w.values[node] = w.measures.number(traced.numbers[node])

@@ -9,12 +9,19 @@ import numpy as np
 
 from rushlight.errors import kind as kind_of
 from rushlight.interop import from_numpy
+from rushlight.jit.parts import fix
 from rushlight.nn.module import Module
 from rushlight.onnx.build import Builder, Finder, Store, versions_of
 from rushlight.onnx.elements import HELD, element_of
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.external import Folder
 from rushlight.tensor import Tensor, literal
+
+CURE = (
+    "replace its tensors (model.fc.weight = nn.Parameter(...), which may have more or fewer rows), "
+    "put layers behind, nn.Sequential(model, nn.Linear(10, 2)), or cut the file before it with "
+    "onnx.utils.extract_model"
+)
 
 
 class Argument:
@@ -93,6 +100,7 @@ class OnnxModule(Module):
         self._arguments = [arguments[name] for name in self._body.inputs]
         self._needed = len([name for name in self._body.inputs if name not in given])
         self.eval()
+        fix(self, CURE, grows=True)
 
     @property
     def input_names(self) -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from rushlight.graph.ir import TensorType, tensor_type
+from rushlight.graph.multiples import Line, line_of, lines_of
 from rushlight.onnx.elements import EXTERNAL, NUMBERS
 from rushlight.onnx.loading import required
 from rushlight.onnx.writer import Body, Entry, Writer, prune
-from rushlight.version import __version__
+from rushlight.version import RELEASE
 
 LETTERS = re.compile(r"[A-Z]")  # symbols in the text of a size
 LARGE = 1024  # bytes from which on a tensor goes to a file of its own
@@ -24,9 +25,12 @@ class Messages:
 
     def __init__(self, sizes: Mapping[str, str]) -> None:
         self.onnx, self.sizes = required(), sizes
+        self.lines: dict[str, Line] = {}  # how the sizes of inputs depend on their symbols
 
     def model(self, w: Writer, name: str, pack: Callable[[Any, np.ndarray], None] | None) -> Any:
         """The whole file. ``pack`` puts elements into messages; None leaves weights out of it."""
+        lines = lines_of([kind.shape for _, kind in w.root.inputs])
+        self.lines = {line.name: line for line in lines}
         graph = self.graph(w.root, name)
         used = prune(w.root)
         for own, array in w.initializers.items():
@@ -39,7 +43,7 @@ class Messages:
         return self.onnx.ModelProto(
             ir_version=self.onnx.helper.find_min_ir_version_for([opset]),
             producer_name="rushlight",
-            producer_version=__version__,
+            producer_version=RELEASE,
             graph=graph,
             opset_import=[opset],
         )
@@ -62,11 +66,19 @@ class Messages:
             if isinstance(size, int):
                 dim.dim_value = size
             else:
-                dim.dim_param = LETTERS.sub(self.label, str(size))
+                dim.dim_param = self.text(size)
         return info
 
+    def text(self, size: Any) -> str:
+        """A size in terms of those of the inputs, which have names."""
+        line = line_of(size)
+        if line is not None and line == self.lines.get(line.name):
+            return self.sizes.get(line.name, line.name)
+        return LETTERS.sub(self.label, str(size))
+
     def label(self, letter: re.Match[str]) -> str:
-        return self.sizes.get(letter[0], letter[0])
+        name, line = self.sizes.get(letter[0], letter[0]), self.lines.get(letter[0])
+        return name if line is None or line.step == 1 else f"({name}//{line.step})"
 
     def node(self, entry: Entry) -> Any:
         node = self.onnx.NodeProto(op_type=entry.kind, doc_string=entry.source)

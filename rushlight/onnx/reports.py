@@ -156,10 +156,11 @@ def named(outputs: Sequence[str]) -> str:
     return ", ".join([name for name in outputs if name])
 
 
-def run(module: OnnxModule, values: Sequence[Any]) -> Any:
+def run(module: OnnxModule, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """The outputs by name, or the only one; floats of another precision are converted."""
     given = [converted(a, x) for a, x in zip(module._arguments, values, strict=False)]
-    result = module(*given, *values[len(given) :])
+    by_name = {a.name: converted(a, named[a.name]) for a in module._arguments if a.name in named}
+    result = module(*given, *values[len(given) :], **{**named, **by_name})
     return dict(zip(module.output_names, result, strict=True)) if type(result) is tuple else result
 
 

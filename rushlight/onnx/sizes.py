@@ -53,10 +53,11 @@ def changes_by_argument(
 class Measures:
     """Writes sizes as values: polynomials of the sizes of inputs.
 
-    ``places`` says where each symbol can be read: the name of an input, and its dimension.
+    ``places`` says where each symbol can be read: the name of an input, its dimension, and of
+    which multiple of the symbol that is the size.
     """
 
-    def __init__(self, w: Writer, places: Mapping[str, tuple[str, int]]) -> None:
+    def __init__(self, w: Writer, places: Mapping[str, tuple[str, int, int]]) -> None:
         self.w, self.places = w, places
 
     @contextmanager
@@ -94,8 +95,10 @@ class Measures:
             if atom.sign == "//" and not at_least(atom.left, 0):  # Div rounds towards 0
                 left = self.w("Sub", left, self.w("Mod", left, right))
             return self.w(WHOLE[atom.sign], left, right)
-        name, axis = self.places[atom.name]
-        return self.w("Gather", self.w("Shape", name), self.w.constant(axis, dtypes.int64), axis=0)
+        name, axis, step = self.places[atom.name]
+        place = self.w.constant(axis, dtypes.int64)
+        size = self.w("Gather", self.w("Shape", name), place, axis=0)
+        return size if step == 1 else self.w("Div", size, self.w.constant(step, dtypes.int64))
 
     def vector(self, sizes: Sequence[Any]) -> str:
         """Sizes as a vector of integers."""

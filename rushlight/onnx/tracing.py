@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.autograd.modes import local, no_grad
-from rushlight.export.changing import Changing, SizeError
+from rushlight.export.changing import Changing
 from rushlight.export.dynamic_shapes import Changes
 from rushlight.graph.arguments import fields_of, flatten, is_record
 from rushlight.graph.ir import Graph, Node
 from rushlight.graph.scalars import Scalar
 from rushlight.nn.module import Module
+from rushlight.nn.parameter import Parameter
 from rushlight.onnx.options import OnnxExporterError, state
 from rushlight.onnx.sizes import depends_on_sizes
 from rushlight.ops.base import Op
 from rushlight.runtime.shapes import Shapes
 from rushlight.runtime.specialization import specialize, tracing
+from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 
@@ -28,6 +30,7 @@ class Traced(NamedTuple):
     graph: Graph
     captured: dict[Node, np.ndarray]
     names: dict[Node, str]  # of captured values: those of parameters and buffers
+    parameters: set[Node]  # captured values that are learnt
     outputs: list[str]  # the names that the structure of the result suggests
     numbers: dict[Node, Any]  # captured values that are computed from sizes, by their formulas
     symbols: dict[str, str]  # names of sizes that change, by their symbols
@@ -75,7 +78,7 @@ def trace(
     try:
         with no_grad(), tracing:
             made, keys = Changing(arguments.tensors, changes).traced(attempt)
-    except SizeError as error:
+    except TraceError as error:  # SizeError is one
         raise OnnxExporterError(str(error)) from None
     finally:
         state.exporting = False
@@ -84,13 +87,14 @@ def trace(
     arrays = {c.node: np.asarray(made.trace.values[c.node]) for c in captures}
     known = tensor_names(model)
     names = {c.node: known.get(id(c.tensor)) or made.graph.names[c.node] for c in captures}
+    parameters = {c.node for c in captures if isinstance(c.tensor, Parameter)}
     hosts = made.trace.numbers.symbols.values()
     numbers = {s.node: h.formula for h, s in hosts if depends_on_sizes(h.formula)}
     symbols = {symbol: label_of(key, inputs) for symbol, key in keys.items()}
     extents = made.trace.extents
     possible = None if extents is None else extents.possible
     graph, outputs = made.graph, call.outputs
-    return Traced(graph, arrays, names, outputs, numbers, symbols, possible, generators)
+    return Traced(graph, arrays, names, parameters, outputs, numbers, symbols, possible, generators)
 
 
 def label_of(key: Any, inputs: Sequence[str]) -> str:

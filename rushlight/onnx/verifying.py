@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import no_grad
 from rushlight.config import config
 from rushlight.dims import symbols_of
+from rushlight.graph.multiples import line_of
 from rushlight.graph.results import leaves
 from rushlight.interop import from_numpy
 from rushlight.onnx.errors import OnnxError
@@ -62,8 +63,9 @@ def interpreted() -> Iterator[None]:
 
 def resized(t: Tensor, sizes: Sequence[Any], change: int) -> Tensor:
     """A tensor with some more or fewer elements where sizes are symbols, made of those it has."""
-    pairs = zip(t.shape, sizes, strict=True)
-    shape = [n if isinstance(size, int) else max(n + change, 1) for n, size in pairs]
+    pairs = zip(t.shape, map(line_of, sizes), strict=True)
+    steps = [(n, 0 if line is None else change * line.step) for n, line in pairs]
+    shape = [n + step if n + step > 0 else n for n, step in steps]
     return from_numpy(np.resize(t._array, shape)) if t._array.size else t
 
 

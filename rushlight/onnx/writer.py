@@ -26,6 +26,7 @@ from rushlight.graph.streams import STATE
 from rushlight.onnx.elements import NUMBERS
 from rushlight.onnx.options import OnnxExporterError
 from rushlight.onnx.sizes import Measures
+from rushlight.ops.views import View
 
 DRAWS = ("Random", "Dropout")  # nodes whose results differ though their inputs are the same
 SMALL = 1 << 12  # bytes of a result that may be larger than what it is computed from
@@ -98,7 +99,7 @@ class Writer:
         self,
         opset: int,
         fold: bool = True,
-        places: Mapping[str, tuple[str, int]] | None = None,
+        places: Mapping[str, tuple[str, int, int]] | None = None,
         possible: Callable[[Any], bool] | None = None,
     ) -> None:
         self.opset, self.fold, self.possible = opset, fold, possible
@@ -109,6 +110,7 @@ class Writer:
         self.values: dict[Node, Names] = {}
         self.arrays: dict[Node, Any] = {}  # of nodes that do not depend on inputs
         self.titles: dict[Node, str] = {}  # of captured values
+        self.parameters: set[Node] = set()  # captured values that are learnt
         self.used: dict[Node | None, set[int]] = {}  # which of several results are
         self.shared: set[Node] = set()  # values that are used more than once
         self.taken: set[str] = {""}
@@ -184,7 +186,7 @@ class Writer:
 
     def transposed(self, node: Node) -> str:
         """A matrix with its dimensions exchanged."""
-        if node in self.arrays:
+        if node in self.arrays and not self.is_learnt(node):
             return self.constant(self.arrays[node].T, name=self.title(node, "transposed"))
         return self("Transpose", self.name(node), perm=[1, 0])
 
@@ -235,12 +237,25 @@ class Writer:
             return None
         if node not in self.values:
             array = self.arrays[node]
-            self.values[node] = (
-                tuple([self.constant(part) for part in array])
-                if isinstance(array, tuple)
-                else self.constant(array, name=self.titles.get(node, ""))
-            )
+            if node not in self.parameters and self.is_learnt(node):
+                self.values[node] = self.written(node)
+            elif isinstance(array, tuple):
+                self.values[node] = tuple([self.constant(part) for part in array])
+            else:
+                self.values[node] = self.constant(array, name=self.titles.get(node, ""))
         return self.values[node]
+
+    def is_learnt(self, node: Node) -> bool:
+        """Whether a node is a parameter or a view of one, which keeps it whole in the file.
+
+        Runtimes compute views of initializers once.
+        """
+        while node not in self.parameters:
+            exporter = EXPORTERS.get(node.op.full_name)
+            if not isinstance(node.op, View) or exporter is None or exporter.since > self.opset:
+                return False
+            node = operand(node)
+        return True
 
     def write(self, graph: Graph) -> list[str]:
         """Writes all nodes that outputs depend on; their names."""
@@ -265,6 +280,10 @@ class Writer:
             (whole,) = node.inputs
             self.values[node] = self.name(whole)[node.attrs["index"]]
             return
+        self.values[node] = self.written(node)
+
+    def written(self, node: Node) -> Names:
+        """The results of a node that its exporter writes."""
         exporter = EXPORTERS.get(node.op.full_name)
         operands = [self.name(n) for n in node.inputs]
         if exporter is None or exporter.since > self.opset:
@@ -275,7 +294,7 @@ class Writer:
             raise self.refusal(f"it needs opset_version={exporter.since} or later")
         if node.attrs.get("generator") is None and STATE in [n.type for n in node.inputs if n]:
             raise self.refusal("it draws random numbers inside a branch or loop")
-        self.values[node] = exporter.write(self, node, *operands)
+        return exporter.write(self, node, *operands)
 
     def is_known(self, node: Node) -> bool:
         """Whether a node does not depend on inputs, and is worth computing now."""

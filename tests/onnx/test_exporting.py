@@ -155,6 +155,38 @@ def test_equal_weights_are_written_once_and_constants_are_folded() -> None:
     assert kinds(rl.onnx.export(scaled, x, do_constant_folding=False)) == ["Exp", "Mul"]
 
 
+class Tied(nn.Module):
+    """Attention takes slices of its weights, and both ends have one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 8)
+        self.decode = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+        self.head = nn.Linear(8, 20, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x: Any, memory: Any) -> Any:
+        return self.head(self.decode(self.embed(x), memory))
+
+
+def test_parameters_of_which_views_are_taken_stay_whole(tmp_path: Path) -> None:
+    rl.manual_seed(0)
+    model, path = Tied().eval(), tmp_path / "net.onnx"
+    args = rl.randint(0, 20, (2, 5)), rl.randn(2, 3, 8)
+    rl.onnx.export(model, args, path)
+    loaded = rl.onnx.load(path)
+    own, found = dict(model.named_parameters()), dict(loaded.named_parameters())
+    assert {*own} == {*found}
+    assert all([rl.equal(own[name], found[name]) for name in own])
+    for net in (model, loaded):
+        optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
+        net(*args).square().mean().backward()
+        optimizer.step()
+    close(tensors(loaded(*args)), tensors(model(*args)))
+    rl.onnx.export(loaded, args, path)
+    assert {*dict(rl.onnx.load(path).named_parameters())} == {*own}
+
+
 def test_the_mode_is_that_of_evaluation_and_comes_back() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4))
     model[1].eval()
@@ -347,6 +379,22 @@ def saved(program: Any) -> bytes:
     return file.getvalue()
 
 
+def test_a_float_is_a_constant_with_a_warning() -> None:
+    def scale(x: rl.Tensor, k: float) -> rl.Tensor:
+        return x * k
+
+    with pytest.warns(UserWarning, match=r"onnx.export\(\): k is a number, and a constant"):
+        program = rl.onnx.export(scale, (rl.ones(2), 3.0))
+    assert [each.name for each in program.model_proto.graph.input] == ["x"]
+    program = rl.onnx.export(scale, (rl.ones(2), rl.tensor(3.0)))
+    assert program(rl.ones(2), rl.tensor(0.5))[0].tolist() == [0.5, 0.5]
+
+
+def test_what_no_graph_can_hold() -> None:
+    with pytest.raises(OnnxExporterError, match=r"bincount at .*test_exporting.py:\d+"):
+        rl.onnx.export(lambda x: rl.bincount(x), rl.tensor([1, 2, 2]))
+
+
 def test_errors_of_sizes() -> None:
     x = rl.ones(4, 6)
     with pytest.raises(
@@ -435,7 +483,7 @@ def test_models_that_are_too_large_for_one_file(
     rl.onnx.export(model, x, path)
     assert sorted(os.listdir(tmp_path)) == ["net.onnx", "net.onnx.data"]
     close(tensors(rl.onnx.load(path)(x)), tensors(model(x)))
-    assert [t.name for t in onnx.load(path).graph.initializer] == ["bias", "weight_transposed"]
+    assert [t.name for t in onnx.load(path).graph.initializer] == ["weight", "bias"]
 
 
 def test_attention_with_masks() -> None:

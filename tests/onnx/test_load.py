@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -484,3 +485,36 @@ def test_counts_of_sequences(mode: str, expected: list[float]) -> None:
     """
     net = rl.onnx.load(model(text))
     assert net(rl.tensor([1, 3, 2, 3, 1, 2])).tolist() == expected
+
+
+def test_modules_inside_a_model_stay_as_the_file_has_them() -> None:
+    net, x = rl.onnx.load(perceptron()), rl.ones(3, 4)
+    before = net(x)
+    for change in (
+        lambda: setattr(net, "last", rl.nn.Linear(5, 2)),
+        lambda: net.add_module("last", rl.nn.Identity()),
+        lambda: delattr(net, "last"),
+        lambda: setattr(copy.deepcopy(net), "last", None),
+    ):
+        with pytest.raises(RuntimeError, match=r"'last' cannot be .*nn\.Sequential\(model"):
+            change()
+    with pytest.raises(RuntimeError, match="a module inside a program cannot have hooks"):
+        net.first.register_forward_hook(print)
+    with pytest.raises(RuntimeError, match="a module inside a program cannot be called"):
+        net.first(x)
+    assert_close(net(x), before)
+    net.other = rl.nn.Linear(2, 2)
+    net.other = rl.nn.Identity()
+    del net.other
+
+
+def test_tensors_of_a_model_may_be_replaced() -> None:
+    net, x = rl.onnx.load(perceptron()), rl.ones(3, 4)
+    width = net.last.weight.shape[1]
+    net.last.weight = rl.nn.Parameter(rl.randn(7, width))
+    net.last.bias = rl.nn.Parameter(rl.zeros(7))
+    assert net(x).shape == (3, 7)
+    again = rl.onnx.load(rl.onnx.export(net, (x,)).model_proto)
+    assert_close(again(x), net(x))
+    rl.nn.utils.parametrize.register_parametrization(net.last, "bias", rl.nn.Softplus())
+    assert_close(net(x) - again(x), rl.full((3, 7), 2.0).log())

@@ -27,15 +27,22 @@ def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return F.celu(x, alpha)
 
 
-@op("Selu")
+@op("Selu", since=6)
 def selu(
     x: Tensor,
     *,
     alpha: float = 1.67326319217681884765625,
     gamma: float = 1.05070102214813232421875,
-    consumed_inputs: Sequence[int] = (),
 ) -> Tensor:
     return gamma * F.elu(x, alpha)
+
+
+@op("Selu")
+def selu_of_few_digits(
+    x: Tensor, *, alpha: float = 1.6732, gamma: float = 1.0507, consumed_inputs: Sequence[int] = ()
+) -> Tensor:
+    """Up to version 5."""
+    return selu(x, alpha=alpha, gamma=gamma)
 
 
 @op("HardSigmoid")

@@ -15,6 +15,8 @@ from rushlight.onnx.importers.registry import is_host, known, op, tensor_of
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
 
+LARGEST = float(np.finfo(np.float32).max)
+
 UNARY = {
     "Abs": ops.abs,
     "Acos": ops.acos,
@@ -178,11 +180,18 @@ def mean(*xs: Tensor, consumed_inputs: Sequence[int] = ()) -> Tensor:
     return reduce(ops.add, xs) / len(xs)
 
 
+@op("Clip", since=11)
 @op("Clip")
 def clip(x: Tensor, min: Any = None, max: Any = None, *, consumed_inputs: Any = ()) -> Tensor:
     """The limits are attributes up to version 10; if they cross, the upper one holds."""
     if min is None and max is None:
         return x
+    return ops.clamp(x, min=min, max=max)
+
+
+@op("Clip", since=6)
+def clip_to_finite(x: Tensor, *, min: float = -LARGEST, max: float = LARGEST) -> Tensor:
+    """From version 6 to 10: infinities become the largest numbers."""
     return ops.clamp(x, min=min, max=max)
 
 

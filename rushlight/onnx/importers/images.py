@@ -211,23 +211,20 @@ def grid_sample(
     return F.grid_sample(x, grid, how, padding_mode, bool(align_corners))
 
 
-@op("RoiAlign")
+@op("RoiAlign", since=16)
 def roi_align(
     x: Tensor,
     rois: Tensor,
     batch_indices: Tensor,
     *,
-    coordinate_transformation_mode: str | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
     mode: str = "avg",
     output_height: int = 1,
     output_width: int = 1,
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Tensor:
-    """Means (or maxima) of bilinear samples in the cells of each region.
-
-    Versions before 16 have no choice of coordinates and count from corners of pixels.
-    """
+    """Means (or maxima) of bilinear samples in the cells of each region."""
     half = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
     boxes = rois * spatial_scale - half
     height, width = x.shape[2:]
@@ -264,6 +261,13 @@ def roi_align(
             whole = corners[0] + corners[1] + corners[2] + corners[3]
             results.append(whole.reshape(shape).mean([2, 4]))
     return ops.stack(results)
+
+
+@op("RoiAlign")
+def roi_align_of_corners(x: Tensor, rois: Tensor, batch_indices: Tensor, **options: Any) -> Tensor:
+    """Up to version 15: coordinates count from corners of pixels."""
+    corners = "output_half_pixel"
+    return roi_align(x, rois, batch_indices, coordinate_transformation_mode=corners, **options)
 
 
 def samples(places: Tensor, length: int) -> list[tuple[Tensor, Tensor]]:

@@ -14,6 +14,7 @@ from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.importers.conversion import element_named
 from rushlight.onnx.importers.registry import integer, integers, is_host, op, sizes, tensor_of
 from rushlight.ops import ops
+from rushlight.ops.base import axis as axis_of
 from rushlight.tensor import Tensor
 
 
@@ -144,8 +145,12 @@ def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) 
     first, last = integers(starts), integers(ends)
     chosen = list(range(len(first))) if axes is None else integers(axes)
     strides = [1] * len(first) if steps is None else integers(steps)
+    counts = [len(part) for part in (chosen, first, last, strides)]
+    if len({*counts}) != 1:
+        raise OnnxError("{} axes, {} starts, {} ends and {} steps".format(*counts))
     keys, flipped = [slice(None)] * x.ndim, []
-    for axis, start, end, step in zip(chosen, first, last, strides, strict=True):
+    for number, start, end, step in zip(chosen, first, last, strides, strict=True):
+        axis = axis_of(number, x.ndim)
         if step > 0:
             keys[axis] = slice(start, end, step)
             continue

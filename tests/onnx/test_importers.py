@@ -1,0 +1,92 @@
+"""Importers of ONNX's ops beside the schemas of all versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.testing import assert_close
+
+onnx = pytest.importorskip("onnx")
+
+from rushlight.onnx.importers import registry  # noqa: E402
+from tests.onnx.models import model  # noqa: E402
+
+CHOSEN = {
+    ("BatchNormalization", "is_test"): "whether a model trains is said by train() and eval()",
+    ("Dropout", "ratio"): "what was an attribute is an input now, that may be missing",
+    ("GridSample", "mode"): "linear is the new name of bilinear",
+}
+"""Defaults that differ from those of schemas, and why."""
+
+
+def test_defaults_are_those_of_all_versions() -> None:
+    """What an importer takes an attribute for that is not there, and which ones it knows."""
+    different, unknown = [], []
+    for schema in onnx.defs.get_all_schemas_with_history():
+        importer = registry.find(schema.domain, schema.name, schema.since_version)
+        if importer is None:
+            continue
+        parameters = importer.parameters
+        variadic = any([p.kind is p.VAR_KEYWORD for p in parameters.values()])
+        for name, attribute in schema.attributes.items():
+            where = f"{schema.name}-{schema.since_version} {name}"
+            if name not in parameters:
+                if not variadic and "string" not in name:  # there are no tensors of strings
+                    unknown.append(where)
+            elif attribute.default_value.type and (schema.name, name) not in CHOSEN:
+                expected = plain(onnx.helper.get_attribute_value(attribute.default_value))
+                found = plain(parameters[name].default)
+                if found != expected:
+                    different.append(f"{where}: {found}, not {expected}")
+    assert (different, unknown) == ([], [])
+
+
+def plain(default: Any) -> Any:
+    """As a file has it, where numbers are float32 and text is bytes."""
+    if isinstance(default, (list, tuple)):
+        return [plain(part) for part in default]
+    if isinstance(default, float):
+        return float(np.float32(default))
+    return default.decode() if isinstance(default, bytes) else default
+
+
+def test_regions_are_aligned_by_the_rule_of_their_version() -> None:
+    text = """
+    g (float[N, C, H, W] x, float[R, 4] rois, int64[R] which) => (float[R, C, 2, 2] y) {
+        y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 1 MODE>(x, rois, which)
+    }
+    """
+    x, rois = rl.arange(36.0).reshape(1, 1, 6, 6), rl.tensor([[1.0, 1.0, 4.0, 4.0]])
+
+    def aligned(opset: int, mode: str = "") -> rl.Tensor:
+        given = f', coordinate_transformation_mode = "{mode}"' if mode else ""
+        return rl.onnx.load(model(text.replace("MODE", given), opset))(x, rois, rl.tensor([0]))
+
+    half, corners = aligned(16, "half_pixel"), aligned(16, "output_half_pixel")
+    assert half.flatten()[0] == corners.flatten()[0] - 3.5
+    for opset, expected in ((10, corners), (15, corners), (16, half), (22, half)):
+        assert_close(aligned(opset), expected)
+
+
+@pytest.mark.parametrize(
+    ("opset", "largest"), [(5, rl.inf), (6, 3.4028234663852886e38), (11, rl.inf)]
+)
+def test_clip_without_limits(opset: int, largest: float) -> None:
+    net = rl.onnx.load(model("g (float[2] x) => (float[2] y) { y = Clip(x) }", opset))
+    assert net(rl.tensor([-rl.inf, rl.inf])).tolist() == [-largest, largest]
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [([7], "Dimension out of range .*got 7"), ([0, 1], "2 axes, 1 starts, 1 ends and 1 steps")],
+)
+def test_slices_that_are_damaged(axes: list[int], message: str) -> None:
+    text = "g (float[3, 4] x) => (float[N, M] y) { y = Slice(x, starts, ends, axes) }"
+    numbers = {"starts": [0], "ends": [2], "axes": axes}
+    arrays = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    with pytest.raises(RuntimeError, match=rf"node 'y' \(Slice\): {message}"):
+        rl.onnx.load(model(text, 13, **arrays))(rl.ones(3, 4))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight.graph.effects import Capture
 from rushlight.graph.ir import Graph, Node, type_of
-from rushlight.runtime.specialization import Traced
+from rushlight.graph.script.says import COUNT
+from rushlight.runtime.traced import Traced
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
@@ -24,7 +25,7 @@ KEYWORDS = frozenset(
         *("typedef", "union", "unsigned", "void", "volatile", "while", "asm", "bool", "true"),
         *("false", "class", "new", "delete", "this", "template", "typename", "namespace"),
         *("private", "public", "protected", "operator", "errno", "stdin", "stdout", "stderr"),
-        *("unix", "linux", "NULL", "EOF", "NAN", "INFINITY", "I"),
+        *("unix", "linux", "NULL", "EOF", "NAN", "INFINITY", "I", "require"),
         *("self", "memory", "AT", "ROW", "fault", "checked", "memcpy", "free", "realloc"),
     )
 )
@@ -36,16 +37,18 @@ OWN = re.compile(r"(kernel|product|tile|constant|weight)_\d+|t\d+|[a-z]+_[a-z]+\
 class Border(NamedTuple):
     """A graph whose outputs are the results, and whose writes are all that is left behind.
 
-    ``values`` are what captured nodes hold at first.
+    ``values`` are what captured nodes hold at first; ``numbers`` the inputs that are floats of
+    Python's, and what they are in the example.
     """
 
     graph: Graph
     values: Mapping[Node, np.ndarray]
     inputs: tuple[str, ...]
+    numbers: Mapping[str, float]
 
 
-def border(function: Callable[..., Any], traced: Traced) -> Border:
-    """The border of a traced call."""
+def border(function: Callable[..., Any], traced: Traced, floats: Sequence[Tensor] = ()) -> Border:
+    """The border of a traced call, in which some tensors stand for floats."""
     trace, graph = traced.trace, traced.graph
     if trace.assigned:
         raise TraceError(
@@ -76,11 +79,16 @@ def border(function: Callable[..., Any], traced: Traced) -> Border:
         return writes.get(node, node)
 
     outputs = tuple([found(*how) for how in traced.returned])
+    spoken = {c.node: "checks" for c in trace.captures if c.tensor is COUNT}
     own = dataclasses.replace(
-        graph, inputs=graph.inputs[:count], outputs=outputs, writes=tuple(writes.items())
-    )
+        graph, inputs=graph.inputs[:count], outputs=outputs, writes=tuple(writes.items()),
+        names={**graph.names, **spoken},
+    )  # fmt: skip
     values = {c.node: value_of(c) for c in trace.captures}
-    return Border(own, values, input_names(function, traced))
+    inputs = input_names(function, traced)
+    pairs = zip(inputs, traced.arguments.tensors, strict=True)
+    numbers = {name: t.item() for name, t in pairs if any([t is other for other in floats])}
+    return Border(own, values, inputs, numbers)
 
 
 def entries(traced: Traced, results: tuple[Node, ...]) -> dict[Node, Node]:
@@ -135,6 +143,8 @@ def value_of(capture: Capture) -> np.ndarray:
         return capture.generator.get_state()
     if capture.number is not None:
         return np.array(capture.number(), np.float64)
+    if capture.tensor is COUNT:  # how often this process has checked something does not matter
+        return np.zeros_like(COUNT._array)
     array = capture.tensor._grad._array if capture.grad else capture.tensor._array
     return np.ascontiguousarray(array)
 

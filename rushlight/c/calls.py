@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rushlight.c import ordering, random
+from rushlight.c import checks, ordering, random
 from rushlight.c.file import File
 from rushlight.c.invocations import Invocation
 from rushlight.graph.ir import Node
 
-CALLS = {**ordering.RULES, **random.RULES}
+CALLS = {**ordering.RULES, **random.RULES, **checks.RULES}
 
 
 def invocation(node: Node, file: File) -> Invocation:

@@ -10,8 +10,8 @@ from typing import Any
 
 from rushlight.c.border import KEYWORDS, border, identifier
 from rushlight.c.formulas import contiguous, plain
+from rushlight.c.numbers import traced
 from rushlight.c.program import Program
-from rushlight.compile import Compiled
 from rushlight.io.atomic import replacing
 from rushlight.jit.originals import original
 from rushlight.nn.module import Module
@@ -38,7 +38,8 @@ def export_c(
 
     Args:
         function: a function, a module, or one of them compiled.
-        args, kwargs: arguments whose shapes and dtypes are those of the program.
+        args, kwargs: arguments whose shapes and dtypes are those of the program. Floats are
+            arguments of the program, too; ints, strings and flags are constants.
         dir: where to write; made if it is not there. Other files in it stay.
         name: begins all names of the program; that of the function if None.
         weights: ``"binary"``: in a file of their own; ``"array"``: arrays in the C file.
@@ -57,10 +58,11 @@ def export_c(
         raise TypeError(f"export_c() takes a function or a module, got {function!r}")
     inner = original(function)
     name = checked_name(name if name is not None else default_name(inner))
-    found = border(inner, Compiled(inner).traced(*args, **kwargs))
+    found = border(inner, *traced(inner, (args, kwargs)))
     graph = contiguous(pipeline.run(plain(found.graph)))
     values = dict(zip(graph.captured, [found.values[n] for n in found.graph.captured], strict=True))
-    program = Program(name, graph, plan(graph), found.inputs, values, weights == "array")
+    arrays = weights == "array"
+    program = Program(name, graph, plan(graph), found.inputs, values, arrays, found.numbers)
     folder = Path(dir)
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in program.files().items():

@@ -37,6 +37,12 @@ static int64_t checked(int64_t index, int64_t size, fault *fault, int code) {
     return 0;
 }
 
+static void require(const int64_t *count, const uint8_t *holds, int64_t *after, fault *fault,
+                    int code) {
+    *after = *count + 1;
+    if (!*holds && !fault->code) fault->code = code;
+}
+
 static inline float multiply_add_f32(float a, float b, float c) {
 #ifdef FP_FAST_FMAF
     return fmaf(a, b, c);

@@ -7,6 +7,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from rushlight.c.border import identifier
 from rushlight.c.comments import harmless
 from rushlight.c.file import FIRST, File, array, at
+from rushlight.c.scalars import literal
 from rushlight.c.sections import Section
 from rushlight.c.snippets import STORED
 from rushlight.c.templates import EXAMPLE, HEADER, SOURCE
@@ -41,10 +43,13 @@ class Argument(NamedTuple):
 
     name: str
     type: TensorType
-    role: str  # input, changed input, output
+    role: str  # input, number, changed input, output
+    example: float = 0.0  # of a number
 
     @property
     def declaration(self) -> str:
+        if self.role == "number":
+            return f"double {self.name}"
         const = "const " if self.role == "input" else ""
         return f"{const}{STORED[self.type.kind]} *{self.name}"
 
@@ -60,12 +65,13 @@ class Program:
         inputs: Sequence[str],
         values: Mapping[Node, np.ndarray],
         arrays: bool,
+        numbers: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.name, self.graph, self.arrays = name, graph, arrays
         self.file = File()
         self.check(graph)
         self.written = {target for target, _ in graph.writes}
-        self.arguments = self.find_arguments(inputs)
+        self.arguments = self.find_arguments(inputs, numbers)
         self.pieces: list[Piece] = []
         leaves = self.place_leaves(values)
         self.state = self.file.end
@@ -79,7 +85,8 @@ class Program:
     def place_leaves(self, values: Mapping[Node, np.ndarray]) -> dict[Node, str]:
         """Where inputs and captured tensors are; those that are written to are in memory."""
         names = [a.name for a in self.arguments]
-        leaves = dict(zip(self.graph.inputs, names, strict=False))
+        places = [f"&{a.name}" if a.role == "number" else a.name for a in self.arguments]
+        leaves = dict(zip(self.graph.inputs, places, strict=False))
         taken = {*RESERVED, *[f"{name.upper()}_SIZE" for name in names]}
         for i, node in enumerate(self.graph.captured):
             title = self.graph.names.get(node, f"tensor{i}")
@@ -102,12 +109,15 @@ class Program:
             if any([t.kind not in STORED for t in types(node)]):
                 raise self.file.refused(node, "complex numbers have no loops here")
 
-    def find_arguments(self, inputs: Sequence[str]) -> list[Argument]:
+    def find_arguments(self, inputs: Sequence[str], numbers: Mapping[str, float]) -> list[Argument]:
         """The arguments of the run: inputs, then outputs."""
-        found = [
-            Argument(name, node.type, "changed input" if node in self.written else "input")
-            for name, node in zip(inputs, self.graph.inputs, strict=True)
-        ]
+        found = []
+        for name, node in zip(inputs, self.graph.inputs, strict=True):
+            if name in numbers:
+                found.append(Argument(name, node.type, "number", numbers[name]))
+            else:
+                role = "changed input" if node in self.written else "input"
+                found.append(Argument(name, node.type, role))
         count, taken = len(self.graph.outputs), {name.upper() for name in inputs}
         for i, node in enumerate(self.graph.outputs):
             name = "y" if count == 1 else f"y{i}"
@@ -201,9 +211,11 @@ class Program:
 
     def example(self) -> str:
         names = {a.name: f"{a.name}_data" for a in self.arguments}  # not those of C's library
+        names |= {a.name: literal(a.example, "f64") for a in self.arguments if a.role == "number"}
         arrays = [
             f"static {STORED[a.type.kind]} {names[a.name]}[{self.macro(a)}_SIZE];"
             for a in self.arguments
+            if a.role != "number"
         ]
         outputs = [a for a in self.arguments if a.role == "output"]
         shown = [
@@ -228,6 +240,8 @@ class Program:
         shape = ", ".join(map(str, a.type.shape))
         size = max(1, math.prod(a.type.shape))
         text = f"/* {a.role} {a.name}: {a.type.dtype.name} of shape ({shape}) */"
+        if a.role == "number":
+            return text
         return f"{text}\n#define {self.macro(a)}_SIZE {size}"
 
     def accessor(self, p: Piece) -> str:

@@ -193,10 +193,10 @@ class Writer:
 
     def begin(self, fold: Accumulation) -> list[str]:
         """The variables of a fold: what is combined; of argmax and argmin the place, too."""
-        how, names = fold.value.data.how, []
+        how, op, names = fold.value.data.how, fold.value.op, []
         for v in fold.body:
             place = len(fold.body) == 2 and v is fold.body[1]
-            start = literal(-1 if place else identity(how, v.kind), v.kind)
+            start = literal(-1 if place else identity(how, v.kind, op), v.kind)
             names.append(self.fresh("a"))
             self.write(f"{COMPUTED[v.kind]} {names[-1]} = {bare(start)};")
         return names

@@ -15,7 +15,7 @@ from rushlight.tensor import Tensor
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 SANITIZED = (*STRICT, "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 FAST = (*STRICT, "-O3", "-march=native", "-ffp-contract=off")
-ROLES = ("input", "changed input", "output")
+ROLES = ("input", "number", "changed input", "output")
 
 DRIVER = r"""
 #include "@name@.h"
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
     @name@_state state;
     unsigned char *memory = malloc(@NAME@_MEMORY + 1), *arrays[@count@ + 1];
     const size_t sizes[] = {@sizes@, 0};
-    const char *roles = "@roles@"; /* i: read, o: written, c: both */
+    const char *roles = "@roles@"; /* i, n: read, o: written, c: both */
     long times = atol(argv[1]);
     int code = @name@_init(&state, memory, argc > 2 && *argv[2] ? argv[2] : NULL);
     for (int i = 0; i < @count@; i++) arrays[i] = malloc(sizes[i] ? sizes[i] : 1);
@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
             if (roles[i] != 'o' && fread(arrays[i], 1, sizes[i], stdin) != sizes[i]) return 5;
         code = @name@_run(@arguments@);
         for (int i = 0; i < @count@ && !code; i++)
-            if (roles[i] != 'i') fwrite(arrays[i], 1, sizes[i], stdout);
+            if (roles[i] == 'o' || roles[i] == 'c') fwrite(arrays[i], 1, sizes[i], stdout);
     }
     if (!code && argc > 3) code = @name@_save(&state, argv[3]);
     if (code) fprintf(stderr, "%d %lld %s", code, (long long)state.fault.position,
@@ -74,7 +74,15 @@ class Built:
             "sizes": ", ".join(map(str, sizes)) or "0",
             "roles": "".join([role[0] for role, *_ in self.arguments]),
             "arguments": ", ".join(
-                ["&state", *[f"(void *)arrays[{i}]" for i in range(len(sizes))]]
+                [
+                    "&state",
+                    *[
+                        f"*(double *)(void *)arrays[{i}]"
+                        if role == "number"
+                        else f"(void *)arrays[{i}]"
+                        for i, (role, *_) in enumerate(self.arguments)
+                    ],
+                ]
             ),
         }
         text = DRIVER
@@ -101,7 +109,7 @@ class Built:
         for _ in calls:
             outputs = []
             for role, kind, shape, size in self.arguments:
-                if role != "input":
+                if role in ("changed input", "output"):
                     outputs.append(
                         np.frombuffer(ran.stdout, kind, size, offset).reshape(shape).copy()
                     )
@@ -171,7 +179,7 @@ def check(
     """Exports a function, and compares its results in C with its own."""
     state = rl.get_rng_state()
     built = build(function, *args, folder=folder, flags=flags, **how)
-    (found,) = built.run([a for a in args if isinstance(a, Tensor)])
+    (found,) = built.run([a for a in args if isinstance(a, (Tensor, float))])
     rl.set_rng_state(state)
     expected = tensors_of(function(*args))
     for a, b in zip(found[-len(expected) :] if expected else [], expected, strict=True):

@@ -46,3 +46,14 @@ def test_long_chains_and_long_sums(tmp_path: Path) -> None:
 
     rl.manual_seed(0)
     check(functions, rl.randn(5), rl.randn(37, 1001), folder=tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+def test_sums_of_nothing_and_of_negative_zeros(tmp_path: Path) -> None:
+    def functions(x: Tensor, none: Tensor, one: Tensor) -> object:
+        sums = [(t.sum(), t.sum(0), t.sum(1), t.cumsum(0)) for t in (x, none, one)]
+        return [1 / y for parts in sums for y in parts]  # which tells -0.0 from 0.0
+
+    check(
+        functions, *[rl.full(shape, -0.0) for shape in ((5, 300), (0, 3), (1, 3))], folder=tmp_path
+    )

@@ -46,9 +46,10 @@ def show(arguments: Sequence[str]) -> int:
 def infer(arguments: Sequence[str]) -> int:
     """Runs a program or an ONNX model on arrays: --input x.npy, once for each argument, in order.
 
-    An input may also be a number. The results (tensors, numbers, strings) are printed, or written
-    to --output: one as .npy, several as .npz, where they are called 0, 1, ..., by their keys, or as
-    the model calls them. Floats of another precision are converted.
+    --input name=x.npy is an argument by its name. An input may also be a number. The results
+    (tensors, numbers, strings) are printed, or written to --output: one as .npy, several as .npz,
+    where they are called 0, 1, ..., by their keys, or as the model calls them. Floats of another
+    precision are converted.
     """
     files, options = parsed("infer", arguments, ("--input", "--output"))
     (path,) = one(files, "infer: which file?", "infer: one file at a time")
@@ -57,13 +58,13 @@ def infer(arguments: Sequence[str]) -> int:
         raise UsageError("infer: --output is given twice")
     if targets and not targets[0].endswith((".npy", ".npz")):
         raise UsageError("infer: --output is a file that ends in .npy or .npz")
-    values = [argument(text) for text in options.get("--input", ())]
+    values, named = inputs(options.get("--input", ()))
     module, reports = program_in(path)
     if module is None:
         raise CommandError(f"{path} holds no program")
     module.eval()
     with rushlight.no_grad():
-        result = attempt(path, lambda: reports.run(module, values))
+        result = attempt(path, lambda: reports.run(module, values, named))
     leaves = rushlight.jit.reports.leaves_of(result, "", RESULTS)
     found = {name.replace("[", ".").replace("]", "").strip("."): x for name, x in leaves}
     if targets:
@@ -141,12 +142,29 @@ def readable(path: str) -> None:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
 
 
+def inputs(texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments in order, and those with names; a file may have a name with = in it, too."""
+    values: list[Any] = []
+    named: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or os.path.exists(text):
+            values.append(argument(text))
+        elif name in named:
+            raise UsageError(f"infer: --input {name} is given twice")
+        else:
+            named[name] = argument(value)
+    return values, named
+
+
 def argument(text: str) -> Any:
-    """An array in a file, or a number."""
-    try:
-        return float(text)
-    except ValueError:
-        readable(text)
+    """An array in a file, or a number, which is whole if it is written so."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    readable(text)
     value = loaded(text)
     if not isinstance(value, (rushlight.Tensor, np.ndarray)):
         raise CommandError(f"{text} holds no single array")

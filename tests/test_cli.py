@@ -417,3 +417,13 @@ def test_a_program_that_asks_for_the_version_is_answered_as_by_pytorch(script, r
     """)
     done = run("script.py", status=1)
     assert "torch.no_such is not in Rushlight 0." in done.stderr
+
+
+def test_caches_and_files_of_a_served_program_have_the_own_version(script, run):
+    script("""
+        import torch
+        from rushlight.onnx import proto
+        from rushlight.runtime import cache, host
+        print(*{module.RELEASE for module in (cache, host, proto)})
+    """)
+    assert run("script.py").stdout == f"{rushlight.__version__}\n"

@@ -74,6 +74,17 @@ class TestInfer:
         assert found["1.n"].item() == 2.0
         assert capsys.readouterr().out == ""
 
+    def test_whole_numbers_and_names(self, folder, capsys):
+        rl.export(lambda x, n, k=0.5: x.repeat(n) * k, rl.ones(2), 3).save("several.pt")
+        assert main(["infer", "several.pt", "--input", "two.npy", "--input", "3"]) == 0
+        assert (
+            capsys.readouterr().out == "tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000])\n"
+        )
+        np.save("a=b.npy", np.ones(2))
+        command = ["infer", "several.pt", "--input", "a=b.npy", "--input=k=2", "--input", "n=3"]
+        assert main(command) == 0
+        assert capsys.readouterr().out == "tensor([2., 2., 2., 2., 2., 2.])\n"
+
     def test_results_that_are_numbers(self, folder, capsys):
         @rl.jit.script
         def halve(x):
@@ -137,6 +148,8 @@ class TestOnnx:
     def test_results(self, models, capsys):
         assert main(["infer", "net.onnx", "--input", "x.npy", "--output", "y.npy"]) == 0
         assert np.allclose(np.load("y.npy"), models(rl.ones(5, 3)).detach().numpy())
+        assert main(["infer", "net.onnx", "--input", "features=x.npy", "--output=z.npy"]) == 0
+        assert Path("y.npy").read_bytes() == Path("z.npy").read_bytes()
         np.save("nine.npy", np.full(2, 9, "f4"))
         assert main(["infer", "halve.onnx", "--input", "nine.npy"]) == 0
         assert capsys.readouterr().out == "half: tensor([0.5625, 0.5625])\nn: 4\n"
@@ -180,6 +193,14 @@ class TestOnnx:
         (["infer", "state.pt"], 1, "state.pt holds no program"),
         (["infer", "net.pt"], 1, r"net.pt: Sequential(): input: expected a tensor f32[4,3]"),
         (["infer", "net.pt", "--input", "missing.npy"], 2, "cannot read missing.npy"),
+        (["infer", "net.pt", "--input", "input=missing.npy"], 2, "cannot read missing.npy"),
+        (
+            ["infer", "net.pt", "--input", "y=x.npy"],
+            1,
+            "net.pt: Sequential(): takes (input), got 'y'",
+        ),
+        (["infer", "net.pt", "--input=x.npy", "--input=input=x.npy"], 1, "input: given twice"),
+        (["infer", "net.pt", "--input=input=1", "--input=input=1"], 2, "input is given twice"),
         (["infer", "net.pt", "--input", "broken.pt"], 1, "broken.pt"),
         (["infer", "pair.pt", "--input=two.npy", "--input=1", "--output=y.npy"], 1, "2 results"),
     ],

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import rushlight as rl
+from rushlight.drawing.layout import levels
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -165,3 +166,8 @@ def test_a_graph_too_large_is_refused() -> None:
 def test_bad_arguments(error: Any, message: str, call: Any) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_results_stand_below_what_computes_them():
+    chain = [(0, 1), (1, 2), (2, 3), (0, 4), (3, 5)]
+    assert levels(7, chain) == [0, 1, 2, 3, 1, 4, 4]

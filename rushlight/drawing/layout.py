@@ -89,11 +89,21 @@ def balance(cell: Cell) -> float:
 
 
 def levels(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each box: right above the first one that it points to."""
+    """The layer of each box: right above the first one that it points to.
+
+    One that points to none is right below the last one that points to it.
+    """
     height = [0] * count
     for a, b in sorted(arrows, reverse=True):
         height[a] = max(height[a], height[b] + 1)
-    return [max(height) - h for h in height]
+    top = max(height)
+    level, ends = [top - h for h in height], {b for _, b in arrows} - {a for a, _ in arrows}
+    for end in ends:
+        level[end] = 0
+    for a, b in arrows:
+        if b in ends:
+            level[b] = max(level[b], level[a] + 1)
+    return level
 
 
 def cells(

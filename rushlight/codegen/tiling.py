@@ -44,17 +44,13 @@ NEAR = 1 << 16  # elements of A that stay in the second cache, wherever they lie
 PART = 1 << 19  # multiply-adds that are worth a thread's while
 COPY = 1 << 14  # elements to be copied that are
 PARTS = 16  # that a contraction is cut into, if it is large enough
-THIN = 40  # rows for which B is not packed: each of its elements is read a few times
+THIN, TALL = 40, 768  # rows for which B is not packed, by low and by high tiles, which read it less
 FEW = 32  # rows for which dot products are better than packing B
 COLUMN_BLOCK = 4096  # columns of scaled rows: fewer would read memory in short pieces
 LONG = 64  # rows that are worth a sum of their own
 SHORT = 4  # elements below which a dot product is mostly the sum of lanes
 FIRST, SECOND = 1 << 15, 1 << 19  # bytes of the first and the second cache
-SETS, WAYS, LINE = (
-    1024,
-    8,
-    64,
-)  # of the second cache: its sets, lines of a set, bytes of a line
+WAYS, LINE = 8, 64  # of the second cache: lines of a set, bytes of a line
 
 Offsets = np.ndarray
 
@@ -126,6 +122,11 @@ class Works:
     kind: str
     list: list[Work] = field(default_factory=list)
     space: dict[str, int] = field(default_factory=dict)
+
+
+def second_cache(registers: Registers) -> int:
+    """Bytes of the second cache: processors with registers of 64 bytes have twice as much of it."""
+    return SECOND * 2 if registers.bytes == 64 else SECOND
 
 
 def is_beside(offsets: Offsets) -> bool:
@@ -433,10 +434,12 @@ class Planner:
         if self.stored != self.kind or not b.beside or b.even is None:
             return PACKED
         apart, rest = divmod(abs(b.even) * width(self.kind), LINE)
-        sets = SETS if rest else SETS // gcd(SETS, apart)
+        most = second_cache(self.registers) // (WAYS * LINE)
+        sets = most if rest else most // gcd(most, apart)
         near = min(b.depth, DEPTH) <= sets * WAYS
         size = len(b.rows) * b.depth * width(self.kind)
-        if (m <= THIN and near) or (m <= ROWS and size <= FIRST):
+        thin = TALL if tile_rows(self.registers)[0] > 6 else THIN
+        if (m <= thin and near) or (m <= ROWS and size <= FIRST):
             return DIRECT
         return COPIED if m <= 2 * ROWS and size > SECOND and not still else PACKED
 

@@ -77,7 +77,7 @@ class Executable:
         if sum([graph.captured[i].type.nbytes for i in self.still]) < WORTH_KEEPING:
             self.still = []
         self.seconds: dict[str, float] = {}  # what each phase of compiling took
-        cache, key = Cache(folder()), files.key(graph, target().vector_bytes, self.still)
+        cache, key = Cache(folder()), files.key(graph, self.still)
         entry = None if config.dump else cache.get(key)  # passes that print must run
         self.was_kept = self.read(entry)  # whether the program was on disk
         if not self.was_kept:

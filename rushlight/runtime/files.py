@@ -18,6 +18,7 @@ from rushlight.graph.attributes import DTYPES, literal, parse_literal
 from rushlight.graph.ir import Graph, show_graph
 from rushlight.ops.base import registry
 from rushlight.runtime.cache import fingerprint, key_of
+from rushlight.runtime.host import target
 from rushlight.runtime.program import (
     CallStep,
     CopyStep,
@@ -40,13 +41,14 @@ PLAIN: dict[str, Any] = {
 KINDS = {step: name for name, step in PLAIN.items()}
 
 
-def key(graph: Graph, vector_bytes: int, still: Sequence[int] = ()) -> str:
+def key(graph: Graph, still: Sequence[int] = ()) -> str:
     """The name of the entry of a graph; lines of the user's program are not part of it.
 
     The number of threads is: it changes no result, but loops over time are cut for it.
     """
     text, keeps = show_graph(graph, sources=False), [config.keep_packed, *still]
-    return key_of("program", fingerprint(), vector_bytes, get_num_threads(), keeps, text)
+    widths = target().vector_bytes, target().tile_bytes
+    return key_of("program", fingerprint(), widths, get_num_threads(), keeps, text)
 
 
 def encode(program: Program, code: bytes) -> bytes:

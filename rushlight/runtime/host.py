@@ -68,7 +68,8 @@ class Target:
     """The processor that code is made for.
 
     ``vector_bytes`` is the width that generated loops use: 16 (SSE2, NEON) or 32 (AVX), and 64
-    only by ``config.vector_bytes``, since wide registers slow many processors down.
+    only by ``config.vector_bytes``: memory and functions bound them, and long tails cost more.
+    ``tile_bytes`` is the width of the tiles of products, which gain by the widest there is.
 
     >>> from rushlight.runtime.host import target
     >>> target().vector_bytes in (16, 32)
@@ -79,6 +80,7 @@ class Target:
     cpu: str
     features: tuple[str, ...]  # as LLVM spells them: "+avx2", "-avx512f"
     vector_bytes: int
+    tile_bytes: int
 
     @property
     def architecture(self) -> str:
@@ -112,8 +114,9 @@ def _target(vector_bytes: int) -> Target:
     if vector_bytes not in (0, *WIDTHS):
         raise ValueError(f"config.vector_bytes must be 0, 16, 32 or 64, but got {vector_bytes}")
     _, triple, cpu, features = host()
-    widest = 32 if "+avx" in features else 16
-    return Target(triple, cpu, features, vector_bytes or widest)
+    usual = 32 if "+avx" in features else 16
+    widest = 64 if "+avx512vl" in features else usual
+    return Target(triple, cpu, features, vector_bytes or usual, vector_bytes or widest)
 
 
 def llvm_version() -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import rushlight as rl
 from rushlight.passes.pipeline import lower
@@ -34,7 +36,19 @@ def test_an_entry_is_read_as_it_was_written() -> None:
 def test_lines_have_no_part_in_a_name() -> None:
     one = rl.graph(lambda x: x.exp(), rl.ones(3))
     other = rl.graph(lambda x: rl.exp(x), rl.ones(3))
-    assert files.key(one, 32) == files.key(other, 32) != files.key(one, 16)
+    assert files.key(one) == files.key(other)
+
+
+def test_a_program_is_kept_for_the_widths_of_its_loops_and_tiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = rl.graph(lambda x: x.exp(), rl.ones(3))
+    keys = [files.key(graph)]
+    machine = files.target()
+    for widths in ({"vector_bytes": 48}, {"tile_bytes": 48}):
+        monkeypatch.setattr(files, "target", lambda w=widths: replace(machine, **w))
+        keys.append(files.key(graph))
+    assert len(set(keys)) == 3
 
 
 def test_a_program_is_kept_for_its_number_of_threads() -> None:
@@ -44,7 +58,7 @@ def test_a_program_is_kept_for_its_number_of_threads() -> None:
         keys = []
         for threads in (1, 2):
             rl.set_num_threads(threads)
-            keys.append(files.key(graph, 32))
+            keys.append(files.key(graph))
     finally:
         rl.set_num_threads(before)
     assert keys[0] != keys[1]

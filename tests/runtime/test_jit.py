@@ -100,10 +100,12 @@ def test_many_threads_compile_load_and_free() -> None:
 
 
 def test_vector_width_is_the_machines_or_the_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert jit.target().vector_bytes in (16, 32)
+    machine = jit.target()
+    assert machine.vector_bytes in (16, 32)
+    assert machine.tile_bytes == (64 if "+avx512vl" in machine.features else machine.vector_bytes)
     for width in WIDTHS:
         monkeypatch.setattr(config, "vector_bytes", width)
-        assert jit.target().vector_bytes == width
+        assert jit.target().vector_bytes == jit.target().tile_bytes == width
     monkeypatch.setattr(config, "vector_bytes", 24)
     with pytest.raises(ValueError, match="must be 0, 16, 32 or 64, but got 24"):
         jit.target()

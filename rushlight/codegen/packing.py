@@ -24,6 +24,7 @@ FIELDS = (
 
 BLOCK = 4  # lanes of the square blocks that are transposed
 GROUP = 4  # panels that are filled side by side, so that long pieces of memory are read
+LINE = 4  # squares that follow each other in a row: all of a cache line is read at once
 PIECES = 32  # of what is summed, for which all panels are filled: each may be on another page
 
 Edges = tuple[str, str]
@@ -188,12 +189,11 @@ class Packer(NativeText):
             offset = self.entry(self.head["taps"], t)
             rows = [self.at(base, offset) for base in bases]
             begin = first
-            if squares:
-                begin = self.let(f"and i64 {last}, {-BLOCK}")
-                carried = [("ptr", place)]
-                (place,) = self.each(
-                    first, begin, BLOCK, carried, lambda i, v: square(rows, i, v[0])
-                )
+            for count in (LINE, 1) if squares else ():
+                end = self.let(f"and i64 {last}, {-BLOCK * count}")
+                turns = partial(square, rows, count)
+                (place,) = self.each(begin, end, BLOCK * count, [("ptr", place)], turns)
+                begin = end
             return self.each(begin, last, 1, [("ptr", place)], lambda i, v: one(rows, i, v[0]))
 
         def one(rows: list[str], i: str, place: str) -> list[str]:
@@ -201,9 +201,9 @@ class Packer(NativeText):
             turn([self.at(row, step) for row in rows], place)
             return [self.element(place, str(wide))]
 
-        def square(rows: list[str], i: str, place: str) -> list[str]:
-            self.transposed(rows, i, place, str(wide))
-            return [self.element(place, str(wide * BLOCK))]
+        def square(rows: list[str], count: int, i: str, values: list[str]) -> list[str]:
+            self.transposed(rows, i, values[0], str(wide), count)
+            return [self.element(values[0], str(wide * BLOCK * count))]
 
         self.each(*taps, 1, [("ptr", target)], tap)
         return []
@@ -231,28 +231,35 @@ class Packer(NativeText):
             yield done, lanes
             done += lanes
 
-    def transposed(self, rows: list[str], i: str, place: str, apart: str) -> None:
-        """Four elements of every row, as four rows of the panel: squares, and what is left."""
-        kind = vector(self.scalar, BLOCK)
+    def transposed(
+        self, rows: list[str], i: str, place: str, apart: str, count: int = 1
+    ) -> None:
+        """Some times four elements of every row, as rows of the panel: squares, and what is left."""
         places = [place]
-        for _ in range(1, BLOCK):
+        for _ in range(1, BLOCK * count):
             places.append(self.element(places[-1], apart))
         for first in range(0, self.packing.width, BLOCK):
-            chosen = rows[first : first + BLOCK]
-            xs = [self.get(self.at(row, i), BLOCK) for row in chosen]
-            xs += ["poison"] * (BLOCK - len(xs))
-            pairs = [
-                self.shuffle(kind, xs[p], xs[p + 2], order)
-                for p in (0, 1)
-                for order in ((0, 4, 1, 5), (2, 6, 3, 7))
-            ]
-            for n in range(BLOCK):
-                order = (0, 4, 1, 5) if n % 2 == 0 else (2, 6, 3, 7)
-                y = self.shuffle(kind, pairs[n // 2], pairs[n // 2 + 2], order)
-                spot = self.element(places[n], str(first))
-                if len(chosen) < BLOCK:
-                    y = self.shuffle(kind, y, "poison", tuple(range(len(chosen))))
-                self.put(spot, y, len(chosen))
+            chosen = [self.at(row, i) for row in rows[first : first + BLOCK]]
+            for n in range(count):
+                self.square(chosen, places[n * BLOCK : (n + 1) * BLOCK], first)
+                chosen = [self.at(row, str(BLOCK)) for row in chosen]
+
+    def square(self, rows: list[str], places: list[str], first: int) -> None:
+        """Four elements of at most four rows, as columns from the ``first`` on."""
+        kind = vector(self.scalar, BLOCK)
+        xs = [self.get(row, BLOCK) for row in rows]
+        xs += ["poison"] * (BLOCK - len(xs))
+        pairs = [
+            self.shuffle(kind, xs[p], xs[p + 2], order)
+            for p in (0, 1)
+            for order in ((0, 4, 1, 5), (2, 6, 3, 7))
+        ]
+        for n, place in enumerate(places):
+            order = (0, 4, 1, 5) if n % 2 == 0 else (2, 6, 3, 7)
+            y = self.shuffle(kind, pairs[n // 2], pairs[n // 2 + 2], order)
+            if len(rows) < BLOCK:
+                y = self.shuffle(kind, y, "poison", tuple(range(len(rows))))
+            self.put(self.element(place, str(first)), y, len(rows))
 
     def shuffle(self, kind: str, x: str, y: str, order: tuple[int, ...]) -> str:
         if len(order) == 1:

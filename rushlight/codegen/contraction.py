@@ -7,6 +7,7 @@ serves all products, convolutions and gradients of a kind, whatever their shapes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from rushlight.codegen.microkernel import Registers, Tile, Vectors
@@ -23,6 +24,8 @@ PACKED, DIRECT, COPIED = range(3)  # how B is read: from panels, where it lies, 
 VECTORS = 2  # registers of a panel's row
 GROUP = 4  # panels that are copied at once
 DEPTH = 384  # of a block of what is summed: a panel of it fits into the first cache
+SLIM = 8  # rows of tiles of one register: of more, the addresses would fill all other registers
+USUAL = 32  # bytes of a register of which two are multiplied at a time
 DEEPEST = DEPTH * 3 // 2  # of a block that is not cut in two
 
 
@@ -177,9 +180,17 @@ class Sweep(NativeText):
         self.tile_loop(Tile(self.kind, self.registers, low, VECTORS, True), (middle, end), panel)
 
     def slim(self, rows: tuple[str, str], panel: Panel) -> None:
-        """The tiles of a panel that is one register wide."""
-        _, low = tile_rows(self.registers)
-        self.tile_loop(Tile(self.kind, self.registers, 2 * low, 1, True), rows, panel)
+        """The tiles of a panel that is one register wide, or half of a wide one."""
+
+        def tiles(registers: Registers) -> None:
+            self.tile_loop(Tile(self.kind, registers, SLIM, 1, True), rows, panel)
+
+        if self.registers.bytes <= USUAL:
+            tiles(self.registers)
+            return
+        several = self.let(f"icmp sgt i64 {panel.columns}, {self.lanes // 2}")
+        half = replace(self.registers, bytes=self.registers.bytes // 2)
+        self.choose(several, lambda: tiles(self.registers), lambda: tiles(half))
 
     def tile_loop(self, tile: Tile, rows: tuple[str, str], panel: Panel) -> None:
         self.tiles[tile.name] = tile

@@ -106,7 +106,11 @@ class Tile(Vectors):
 
     @property
     def name(self) -> str:
-        return f"tile_{self.kind}_{self.rows}x{self.vectors}_{'direct' if self.direct else 'panel'}"
+        size, reads = (
+            f"{self.rows}x{self.vectors}x{self.lanes}",
+            "direct" if self.direct else "panel",
+        )
+        return f"tile_{self.kind}_{size}_{reads}"
 
     ARGUMENTS = (
         "ptr %a", "ptr %rows", "i64 %row_count", "ptr %taps", "i64 %tap_count", "i64 %inner",

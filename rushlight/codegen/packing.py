@@ -231,10 +231,8 @@ class Packer(NativeText):
             yield done, lanes
             done += lanes
 
-    def transposed(
-        self, rows: list[str], i: str, place: str, apart: str, count: int = 1
-    ) -> None:
-        """Some times four elements of every row, as rows of the panel: squares, and what is left."""
+    def transposed(self, rows: list[str], i: str, place: str, apart: str, count: int = 1) -> None:
+        """Four elements of every row, ``count`` times, as rows of the panel: squares and a rest."""
         places = [place]
         for _ in range(1, BLOCK * count):
             places.append(self.element(places[-1], apart))

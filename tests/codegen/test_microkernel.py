@@ -8,8 +8,11 @@ import pytest
 from rushlight.codegen.contraction import tile_rows
 from rushlight.codegen.microkernel import Registers, Tile
 from rushlight.codegen.tiling import Matrix, matrix, plan
+from rushlight.config import config
+from rushlight.runtime.host import WIDTHS, target
 from rushlight.runtime.jit import compile_ir
-from tests.codegen.products import product, run
+from rushlight.runtime.natives import registers
+from tests.codegen.products import check, laid, product, run
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -22,10 +25,10 @@ def test_all_heights(kind: type, columns: int) -> None:
         np.testing.assert_array_equal(product("mk,kn->mn", a, b), a @ b)
 
 
-@pytest.mark.parametrize("registers", [Registers(16, 16, False, False), Registers(32, 16, True)])
-def test_compiles_for_other_processors(registers: Registers) -> None:
-    for height in tile_rows(registers):
-        tile = Tile("f32", registers, height, 2, True)
+@pytest.mark.parametrize("other", [Registers(16, 16, False, False), Registers(32, 16, True)])
+def test_compiles_for_other_processors(other: Registers) -> None:
+    for height in tile_rows(other):
+        tile = Tile("f32", other, height, 2, True)
         text = tile.text().replace("define internal", "define")
         assert compile_ir("\n".join([*tile.declared.values(), text]))
 
@@ -42,9 +45,22 @@ def test_accumulates(shape: tuple[int, int]) -> None:
             matrix(z.shape, [s // 8 for s in z.strides], [0], [1]) for z in (x, y)
         ]
         rows = matrix(target.shape, [n, 1], [0], [])
-        works = plan(*operands, rows, "f64", HERE, accumulate=True)
+        works = plan(*operands, rows, "f64", registers(), accumulate=True)
         run(works, {"a": x, "b": y.T if order == "F" else y, "y": target})
         np.testing.assert_allclose(target, right, atol=1e-10)
 
 
-HERE = Registers(32, 16, True)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("order", ["rows", "columns"])
+def test_registers_of_all_widths(
+    width: int, kind: type, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if width > target().tile_bytes:
+        pytest.skip(f"this processor has no registers of {width} bytes")
+    monkeypatch.setattr(config, "vector_bytes", width)
+    rng = np.random.default_rng(width)
+    for m, n, k in [(30, 5, 40), (25, 13, 7), (50, 100, 600), (200, 70, 33), (800, 40, 20)]:
+        a = laid(rng.standard_normal((m, k)).astype(kind), order)
+        b = laid(rng.standard_normal((k, n)).astype(kind), order)
+        check("mk,kn->mn", a, b)

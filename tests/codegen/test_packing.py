@@ -31,8 +31,8 @@ def test_panels(order: str, kind: type, n: int, k: int) -> None:
     name = KINDS[np.dtype(kind).name]
     strides = [s // whole.itemsize for s in whole.strides]
     b = matrix(whole.shape, strides, [0], [1])
-    a = matrix((300, k), (2 * k, 2), [0], [1])
-    target = matrix((300, n), (n, 1), [0], [])
+    a = matrix((1000, k), (2 * k, 2), [0], [1])
+    target = matrix((1000, n), (n, 1), [0], [])
     works = plan(a, b, target, name, registers(), whole_rows=True)
     first = works.list[0]
     assert first.name.startswith("pack_")
@@ -58,8 +58,8 @@ def test_panels_of_windows(kind: type, taps: int, turned: bool) -> None:
     whole = memory.swapaxes(0, 1) if turned else memory
     strides = [s // whole.itemsize for s in whole.strides]
     b = matrix(whole.shape, strides, [0], [2, 1])
-    a = matrix((300, taps, c), (2 * taps * c, 2 * c, 2), [0], [1, 2])
-    target = matrix((300, n), (n, 1), [0], [])
+    a = matrix((1000, taps, c), (2 * taps * c, 2 * c, 2), [0], [1, 2])
+    target = matrix((1000, n), (n, 1), [0], [])
     works = plan(a, b, target, KINDS[np.dtype(kind).name], registers(), whole_rows=True)
     name = works.list[0].name
     assert name.endswith("_taps")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -54,6 +55,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Native code that other runs, other workers or the user have kept decides no test."""
     folder = str(tmp_path_factory.mktemp("cache"))
     rushlight.config.cache_dir = os.environ["RUSHLIGHT_CACHE_DIR"] = folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interrupts() -> None:
+    """Programs that a shell starts in the background ignore Ctrl-C; tests of it must not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

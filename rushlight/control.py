@@ -345,7 +345,7 @@ class Tree:
         )
         if not same:
             raise TypeError(
-                f"{who} must keep the type of {what}: it was {self}, and {who} returned {after}  "
+                f"{who} must keep the type of {what}: it was {self}, and {after} was returned  "
                 f"[{user_line()}]"
             )
         return after.leaves

@@ -290,7 +290,7 @@ class PlusMm(Op):
     def eager(self, input, a, b):
         if a.dtype in dtypes.HALF:
             return self.eager(*[x.astype(np.float32) for x in (input, a, b)]).astype(a.dtype)
-        y = a.dot(b)
+        y = dot(a, b)
         y += input
         return y
 

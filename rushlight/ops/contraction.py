@@ -14,7 +14,7 @@ from rushlight.autograd.modes import local, run_quietly
 from rushlight.autograd.tape import NO_ATTRS
 from rushlight.dims import broadcast
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
-from rushlight.ops.engine import HALVES, LARGE, SMALL, WORTH, engine, is_large, is_thin
+from rushlight.ops.engine import HALVES, SMALL, SOME, WORTH, engine, is_large, is_thin
 from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, install, new
@@ -172,9 +172,9 @@ def refuse_bool(name: str, x: ndarray) -> None:
 
 def dot(a: ndarray, b: ndarray) -> ndarray:
     """The product of two matrices: by BLAS, or by the engine if it is large, or thin."""
-    if a.size >= LARGE or b.size >= LARGE:
+    if a.size >= SOME or b.size >= SOME:
         (n, k), (l, m) = a.shape, b.shape
-        if k == l and (is_thin(n, m) or is_large(n, k, m)):
+        if k == l and (is_large(n, k, m) or is_thin(n, k, m)):
             product = engine(a.dtype)
             if product is not None:
                 return product(("mk", "kn", "mn"), a, b)

@@ -28,7 +28,7 @@ from rushlight.passes.clusters import (
     types,
     weight,
 )
-from rushlight.passes.siblings import merge_siblings
+from rushlight.passes.siblings import merge_fills, merge_siblings
 from rushlight.passes.spaces import Place, atoms, axes_of, flat, opaque, pulled, same
 
 
@@ -334,6 +334,7 @@ def fuse(graph: Graph, still: Collection[Node] = ()) -> list[Step]:
         fusion = Fusion(graph, still, fusion.refused | hopeless)
         clusters = fusion.run()
     clusters.sort(key=lambda cluster: cluster.position)
+    clusters = merge_fills(clusters, {value: target for target, value in graph.writes})
     return [finished(cluster, fusion.number) for cluster in merge_siblings(clusters)]
 
 

@@ -1,6 +1,7 @@
 """Siblings: groups that do not need each other but read the same values become one.
 
-So do all groups of single numbers. Other groups stay apart, however small: alike, they share one
+So do all groups of single numbers. A group that fills captured memory with one number joins the one
+that reads it, which has it at hand. Other groups stay apart, however small: alike, they share one
 kernel.
 
 The level of a step is the length of the longest way from it to the end. Steps of one level do not
@@ -10,12 +11,12 @@ lower ones: so there are no cycles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.graph.ir import ITEM, Node
 from rushlight.passes.clusters import MOST_LOADS, MOST_NODES, MOST_SCALAR_LOADS, Cluster
-from rushlight.passes.spaces import total
+from rushlight.passes.spaces import flat, total
 
 
 def merge_siblings(clusters: Sequence[Cluster]) -> list[Cluster]:
@@ -34,6 +35,49 @@ def merge_siblings(clusters: Sequence[Cluster]) -> list[Cluster]:
         if key is not None:
             open_[key] = cluster
     return found
+
+
+def merge_fills(clusters: Sequence[Cluster], targets: Mapping[Node, Node]) -> list[Cluster]:
+    """The clusters, of which one that alone reads a captured tensor also fills it in the end.
+
+    Args:
+        clusters: in an order in which they can run.
+        targets: the captured tensors that values are written to.
+    """
+    readers: dict[Node, list[Cluster]] = {}
+    for cluster in clusters:
+        for node in cluster.reads:
+            readers.setdefault(node, []).append(cluster)
+    found: list[Cluster] = []
+    for cluster in clusters:
+        target = filled(cluster, targets)
+        mates = readers.get(target, ()) if target is not None else ()
+        if len(mates) == 1 and cluster.outputs[0] not in readers and may_fill(mates[0], cluster):
+            if target is not None and goes_through(mates[0], target):
+                absorb(mates[0], cluster)
+                continue
+        found.append(cluster)
+    return found
+
+
+def filled(cluster: Cluster, targets: Mapping[Node, Node]) -> Node | None:
+    """The captured tensor that a cluster fills, if it reads nothing and does nothing else."""
+    if cluster.closed or cluster.alone or cluster.reads or len(cluster.outputs) != 1:
+        return None
+    return targets.get(cluster.outputs[0])
+
+
+def may_fill(mate: Cluster, fill: Cluster) -> bool:
+    """Whether the loops of one are those of the other."""
+    if mate.closed or mate.alone or mate.fold_axes is not None or mate.still != fill.still:
+        return False
+    return [axis.size for axis in mate.full] == [axis.size for axis in fill.full]
+
+
+def goes_through(cluster: Cluster, node: Node) -> bool:
+    """Whether a cluster reads each element of a value where its loops are, and nowhere else."""
+    (place, *others) = cluster.reads[node]
+    return not others and place is not None and flat(place) == cluster.full
 
 
 def levels(clusters: Sequence[Cluster]) -> dict[Cluster, int]:

@@ -23,7 +23,7 @@ from rushlight.runtime.threads import pool
 from rushlight.runtime.verify import verify_works
 
 MOST = 256  # plans that are kept
-WAKE = 1 << 24  # multiply-adds that are worth waking a thread for
+WAKE = 1 << 21  # multiply-adds that are worth waking a thread for
 
 Array = NDArray[np.generic]
 Letters = tuple[str, str, str]

@@ -28,6 +28,7 @@ from rushlight.graph.effects import Capture
 from rushlight.graph.guards import Guards
 from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import Graph
+from rushlight.graph.listener import listening
 from rushlight.graph.reads import line_of_use
 from rushlight.graph.script import scripted
 from rushlight.graph.trace import Trace, hooks_among
@@ -127,7 +128,11 @@ def attempt(
     begin = time.perf_counter()
     traced, draws = Traced(trace, arguments), Draws()
     try:
-        with World() if guards.asks_world else contextlib.nullcontext() as world:
+        listens = follow is None and not only_graph
+        with (
+            World() if guards.asks_world else contextlib.nullcontext() as world,
+            listening() if listens else contextlib.nullcontext(),
+        ):
             trace.call(traced.follow, follow or function, cell, lifted, guards, fixed, shapes)
         if follow is None and trace.numbers.branch is not None and not fixed:
             raise Branching(f"a number that changes decides at {trace.numbers.branch}")
@@ -222,6 +227,7 @@ class Specialization:
         moves = [not self.is_still(*source) for source in self.sources]
         self.holders = [NOBODY if m else t for m, (_, t) in zip(moves, self.sources, strict=True)]
         self.moving = [(i, *self.sources[i]) for i, m in enumerate(moves) if m]
+        self.numbers: dict[Any, tuple[float, ndarray]] = {}  # as they were last seen
         self.memory = self.memory_of(trace)
         self.alone = not self.sources and not self.memory.own  # it knows its arguments only
         self.joint = bool(traced.gradients)
@@ -381,8 +387,15 @@ class Specialization:
             t: Any = self.find(place, tensors)
             return t._grad._array if capture.grad else t._array
         if capture.number is not None:
-            return np.array(capture.number(), np.float64)
+            return self.number(capture.number)
         return capture.generator
+
+    def number(self, read: Callable[[], float]) -> ndarray:
+        """A number of the host program; as long as it is the same one, so is the array."""
+        value, seen = read(), self.numbers.get(read)
+        if seen is None or seen[0] != value or not value:  # zeros have signs
+            seen = self.numbers[read] = (value, np.array(value, np.float64))
+        return seen[1]
 
     def find(self, place: Any, tensors: Sequence[Tensor]) -> Tensor:
         return tensors[place] if isinstance(place, int) else place
@@ -390,7 +403,10 @@ class Specialization:
     def leave(self, arrays: Sequence[ndarray], tensors: Sequence[Tensor]) -> None:
         """Counts what was written; gradients and new entries of an optimizer's state."""
         for t in self.counted:
-            counter(t).value += 1
+            shared = t._counter
+            if shared is None:
+                shared = counter(t)
+            shared.value += 1
         for place, of_gradient in self.written:
             written: Any = self.find(place, tensors)
             counter(written._grad if of_gradient else written).value += 1

@@ -30,7 +30,7 @@ from rushlight.runtime.jit import PLAIN, load, target
 from rushlight.runtime.tasks import once
 from rushlight.settings import get_num_threads
 
-PATIENCE = 50e-6  # seconds for which a worker waits after a program before it sleeps
+PATIENCE = 200e-6  # seconds for which a worker waits after a program before it sleeps
 TURNS = 1000  # rounds for which a chunk waits for another one before others may go first
 # Where the fields of a pool are; the state of the job is at 0. What is written often has a pair of
 # cache lines of its own, since they are fetched in pairs.

@@ -149,3 +149,45 @@ def test_anomaly_mode_inside() -> None:
         rl.compile(step)(x)
     with rl.autograd.detect_anomaly(), pytest.raises(TraceError, match="anomaly mode"):
         rl.jit.trace(lambda x: x.sin(), x)
+
+
+def test_what_is_printed_is_printed_at_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    @rl.compile(fullgraph=True)
+    def step(x: Any) -> Any:
+        print("start")
+        y = x.sum()
+        print("sum", y, [y], f"{y:.1f}", x.shape)
+        return y
+
+    step(rl.ones(2))
+    step(rl.zeros(2))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        *("start", "sum tensor(2.) [tensor(2.)] 2.0 rushlight.Size([2])"),
+        *("start", "sum tensor(0.) [tensor(0.)] 0.0 rushlight.Size([2])"),
+    ]
+
+
+def test_a_function_that_only_prints_texts_prints_at_each_call(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @rl.compile(fullgraph=True)
+    def step(x: Any) -> Any:
+        try:
+            print("here")
+        except Exception:
+            return x
+        return x + 1
+
+    assert [step(rl.ones(1)).item() for _ in range(3)] == [2.0] * 3
+    assert capsys.readouterr().out == "here\n" * 3
+
+
+def test_a_trace_keeps_its_prints_out_of_graphs(capsys: pytest.CaptureFixture[str]) -> None:
+    def step(x: Any) -> Any:
+        print("traced")
+        return x + 1
+
+    graph = rl.graph(step, rl.ones(1))
+    assert "show" not in str(graph)
+    assert capsys.readouterr().out == "traced\n"

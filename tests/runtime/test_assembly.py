@@ -107,7 +107,7 @@ def test_windows_of_a_convolution_are_nowhere_in_memory() -> None:
     assert not [s for s in program.steps if isinstance(s, CallStep)]
     frame = 2 * 24 * 24 * 16
     assert max([np.prod(slot.shape) for slot in program.slots]) == frame
-    assert program.arena < 4 * frame * 2 < x.numel() * 25 * 4
+    assert program.arena < 4 * frame * 3 < x.numel() * 25 * 4  # and a weight in wide panels
 
 
 def test_loops_over_time_are_one_step() -> None:
@@ -136,11 +136,11 @@ def test_tables_are_constants() -> None:
 
 def test_an_operand_that_two_products_read_is_packed_once() -> None:
     def both(a: Any, b: Any, c: Any) -> Any:
-        return a @ c, b @ c
+        return a @ c.T, b @ c.T
 
-    a, b, c = rl.ones(200, 300), rl.ones(250, 300), rl.ones(300, 160)
+    a, b, c = rl.ones(200, 300), rl.ones(250, 300), rl.ones(160, 300)
     found = names(program_of(both, a, b, c))
-    alone = names(program_of(lambda a, c: a @ c, a, c))
+    alone = names(program_of(lambda a, c: a @ c.T, a, c))
     packs = [len([n for n in steps if n.startswith("pack_")]) for steps in (found, alone)]
     assert packs == [1, 1]
 

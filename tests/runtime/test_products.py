@@ -122,11 +122,11 @@ def test_plans_of_a_thread_share_their_memory() -> None:
     assert len(products.plans.rooms) == rooms
 
 
-@pytest.mark.parametrize("rows", [MUCH // 256**2 - 1, MUCH // 256**2])
+@pytest.mark.parametrize("rows", [MUCH // 128**2 - 1, MUCH // 128**2])
 def test_large_products(rows: int) -> None:
     rng = np.random.default_rng(3)
-    a, b = rng.standard_normal((rows, 256)), rng.standard_normal((256, 256)).T
+    a, b = rng.standard_normal((rows, 128)), rng.standard_normal((128, 128)).T
     kept = len(products.plans.known)
     y = rl.from_numpy(a) @ rl.from_numpy(b)
     np.testing.assert_allclose(y.numpy(), a.dot(b), rtol=1e-10, atol=1e-10)
-    assert len(products.plans.known) - kept == (rows * 256**2 >= MUCH)
+    assert len(products.plans.known) - kept == (rows * 128**2 >= MUCH)

@@ -148,7 +148,7 @@ def show(*values: Any, sep: str | None = " ", end: str | None = "\n", **options:
 def listed(made: Text, value: Any) -> None:
     """Adds a value to a text, also one in tuples and lists."""
     if type(value) not in (tuple, list) or not is_unknown(value):
-        made.add(value)
+        made.add(value, "!" if isinstance(value, Tensor) else "")  # print is no format
         return
     begin, end = ("[", "]") if type(value) is list else ("(", ")" if len(value) > 1 else ",)")
     made.add(begin)

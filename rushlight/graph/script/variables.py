@@ -163,6 +163,8 @@ class Flow:
     def refuse(self, name: str, a: Any, b: Any, ways: tuple[str, str]) -> TraceError:
         """The error for values that differ in type."""
         what = {VALUE: "the returned value", "": "the value"}.get(name, repr(name))
+        if name == VALUE and "None" in (str(a), str(b)):  # at its end, in a branch nobody wrote
+            ways = "on one way", "on the other"
         return TraceError(
             f"{what} must have one type after the {self.place}, which depends on tensors: it is "
             f"{a} {ways[0]}, and {b} {ways[1]}"

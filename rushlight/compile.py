@@ -208,7 +208,8 @@ class Compiled:
             why = before[0].what_changes() if before else None
             raise TraceError(
                 f"it was compiled {config.recompiles} times for the same kind of arguments, since "
-                f"what it depends on changes again and again ({why or 'see config.recompiles'})"
+                f"what it depends on changes again and again ({why or 'see config.recompiles'}): "
+                "pass it as an argument, or keep it in a tensor"
             )
 
     def with_changing_floats(self, args: Any, kwargs: Any) -> Arguments:

@@ -334,7 +334,7 @@ def fuse(graph: Graph, still: Collection[Node] = ()) -> list[Step]:
         fusion = Fusion(graph, still, fusion.refused | hopeless)
         clusters = fusion.run()
     clusters.sort(key=lambda cluster: cluster.position)
-    clusters = merge_fills(clusters, {value: target for target, value in graph.writes})
+    clusters = merge_fills(clusters, graph.writes)
     return [finished(cluster, fusion.number) for cluster in merge_siblings(clusters)]
 
 

@@ -11,6 +11,7 @@ lower ones: so there are no cycles.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,13 +38,15 @@ def merge_siblings(clusters: Sequence[Cluster]) -> list[Cluster]:
     return found
 
 
-def merge_fills(clusters: Sequence[Cluster], targets: Mapping[Node, Node]) -> list[Cluster]:
+def merge_fills(clusters: Sequence[Cluster], writes: Sequence[tuple[Node, Node]]) -> list[Cluster]:
     """The clusters, of which one that alone reads a captured tensor also fills it in the end.
 
     Args:
         clusters: in an order in which they can run.
-        targets: the captured tensors that values are written to.
+        writes: captured tensors, and the values that are written to them.
     """
+    times = Counter([value for _, value in writes])
+    targets = {value: target for target, value in writes if times[value] == 1}
     readers: dict[Node, list[Cluster]] = {}
     for cluster in clusters:
         for node in cluster.reads:

@@ -237,3 +237,18 @@ def test_scatters_stay_alone_but_take_what_they_read():
     index = make.constant([0, 2, 2, 1], np.int64)
     y = make("exp", make("index_add", x, source, index, dim=0, alpha=1))
     assert shown(make.graph(y)) == ["group(exp index_add) -> f32[5,3]", "group(exp) -> f32[5,3]"]
+
+
+def test_who_alone_reads_captured_memory_also_fills_it():
+    make = Maker()
+    gradient, p, other = make.capture(4, 6), make.capture(4, 6), make.capture(4, 6)
+    zeros = make("expand", make.constant(0.0), size=(4, 6))
+    new = make("sub", p, gradient)
+    steps = plan(make.graph(writes=[(p, new), (gradient, zeros)]))
+    assert [str(s) for s in steps.steps] == ["group(sub expand) -> f32[4,6], f32[4,6]"]
+    assert set(steps.stores) == {new, zeros}
+    steps = plan(make.graph(writes=[(p, new), (gradient, zeros), (other, zeros)]))
+    assert "group(expand) -> f32[4,6]" in [str(s) for s in steps.steps]
+    twice = make("mm", gradient, make.input(6, 6))
+    steps = plan(make.graph(twice, writes=[(p, new), (gradient, zeros)]))
+    assert "group(expand) -> f32[4,6]" in [str(s) for s in steps.steps]

@@ -32,7 +32,7 @@ class Inner(Trace):
     def __init__(self, outer: Trace) -> None:
         super().__init__()
         self.extents = outer.extents
-        self.outer, self.begun = outer, True
+        self.outer, self.begun, self.returned = outer, True, outer.returned
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
         self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
         self.hooked, self.hooks, self.whole = outer.hooked, outer.hooks, outer.whole

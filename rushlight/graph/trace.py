@@ -89,6 +89,7 @@ class Trace:
         self.decided: list[tuple[Callable[[], Any], Any]] = []  # questions, and their answers
         self.assigned: list[tuple[Any, Any, Tensor]] = []  # entries of dicts that are new tensors
         self.forward: Source | None = None  # whose gradient is being computed
+        self.returned = False  # the function has: lines on the stack are not its own
         self.values: dict[Node, Any] = {}  # elements, as far as they are known
         self.modules = Paths()
         self.effects = Effects()
@@ -471,7 +472,7 @@ class Trace:
         self.store(t, self.symbol(value))
 
     def source(self) -> Source | None:
-        return self.forward or self.modules.source()
+        return self.forward or (None if self.returned else self.modules.source())
 
     def place(self) -> str:
         source = self.source()

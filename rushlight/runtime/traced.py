@@ -154,7 +154,7 @@ class Traced:
             node = ir.Node(INPUT, (), {}, trace.current(symbol).type)
             trace.inputs.append(node)
             tangents.append(wrap(Symbol(trace, node, example)))
-        outputs = [self.results[i] for i in roots]
+        outputs, trace.returned = [self.results[i] for i in roots], True
         with hooks_outside(found):
             grads = grad(outputs, found, tangents, allow_unused=True)
         self.unused = [g is None for g in grads]

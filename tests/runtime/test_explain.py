@@ -305,3 +305,18 @@ class TestPage:
             path = "-".join([f"{a}.{b}" for a, b in step.path])
             name = f"{step.program}-{path}-{step.origin}"
             assert page.count(f'data-origin="{name}"') == 2  # a row and a frame
+
+
+class Reader(rl.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.rest = rl.nn.Embedding(20, 16), rl.nn.LSTM(16, 8, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        return self.rest(self.words(x))[0].mean(1)
+
+
+def test_gradients_have_no_line_of_who_asks() -> None:
+    text = str(rl.compile(Reader()).explain(rl.zeros(4, 7, dtype=rl.int64)))
+    lines = {int(n) for n in re.findall(r"test_explain\.py:(\d+)", text)}
+    assert lines == {Reader.forward.__code__.co_firstlineno + 1}

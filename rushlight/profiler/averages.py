@@ -44,7 +44,7 @@ class EventList(list[Row]):
                 terminal, and each time has its own unit
         """
         rows = ordered(self, sort_by)
-        shown = text(rows, self.group_by, self.wall, row_limit)
+        shown = text(rows, self.group_by, self.wall, row_limit, sort_by=sort_by)
         return f"{header}\n{shown}" if header else shown
 
     def __str__(self) -> str:

@@ -165,7 +165,7 @@ class profile:  # noqa: N801 - PyTorch's spelling
     ) -> str:
         """The rows of :meth:`averages` as text; see :meth:`EventList.table` for the orders."""
         rows = ordered(self.averages(group_by), sort_by)
-        return text(rows, group_by, self.wall, row_limit, width)
+        return text(rows, group_by, self.wall, row_limit, width, sort_by=sort_by)
 
     def key_averages(
         self,

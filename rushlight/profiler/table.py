@@ -76,6 +76,8 @@ TORCH_ORDERS = {
     "cpu_time": "mean", "cpu_time_total": "total", "self_cpu_time_total": "self", "count": "calls",
     "cpu_memory_usage": "memory", "self_cpu_memory_usage": "memory",
 }  # fmt: skip
+HEADS = {"mean": "mean", "flops": "FLOP/s", "bytes": "bytes/s", "memory": "memory"}
+"""The columns that a narrow terminal might do without, by the orders that need them."""
 DEVICE_ORDERS = tuple(
     [
         f"{own}{device}_{what}"
@@ -104,8 +106,10 @@ def text(
     row_limit: int = -1,
     width: int = 0,
     name_width: int = 0,
+    sort_by: str | None = None,
 ) -> str:
     """A table of rows as they are ordered, the first ``row_limit`` of them if that is positive."""
+    decides = HEADS.get(TORCH_ORDERS.get(sort_by or "", sort_by or ""))
     width = max(60, width or shutil.get_terminal_size().columns)
     shown = rows[:row_limit] if row_limit > 0 else rows
     columns = list(COLUMNS[group_by])
@@ -115,7 +119,7 @@ def text(
         cells += [[column.text(row, wall) for column in columns] for row in shown]
         widths = [max([len(line[i]) for line in cells]) for i in range(len(columns))]
         room = width - sum(widths) - 2 * len(widths)
-        spare = [column for column in columns if column.spare]
+        spare = [column for column in columns if column.spare and column.head != decides]
         if room >= min(NARROW, max(map(len, names), default=0)) or not spare:
             break
         columns.remove(max(spare, key=lambda column: column.spare))

@@ -500,3 +500,13 @@ class TestSchedule:
     def test_refused(self, bad):
         with pytest.raises(ValueError, match="schedule"):
             rl.profiler.schedule(**{"wait": 1, "warmup": 1, "active": 1, **bad})
+
+
+@pytest.mark.parametrize(
+    ("order", "head"),
+    [("memory", "memory"), ("bytes", "bytes/s"), ("flops", "FLOP/s"), ("cpu_time", "mean")],
+)
+def test_the_column_that_decides_is_shown_however_narrow(order: str, head: str) -> None:
+    with rl.profile() as p:
+        (rl.ones(50, 60) @ rl.ones(60, 70)).softmax(1)
+    assert head in p.table(sort_by=order, width=60).splitlines()[0].split()

@@ -33,7 +33,7 @@ REFUSED = {
     "a value decides what Python does": (
         "allclose", "equal", "apply_", "map_", "map2_", "cov", "istft", "linalg.lstsq",
         "nn.functional.ctc_loss", "ctc_loss", "nn.functional.embedding_bag", "embedding_bag",
-        "rnn_tanh", "rnn_relu", "lstm", "gru", "nn.functional.rrelu",
+        "rnn_tanh", "rnn_relu", "lstm", "gru", "nn.functional.rrelu", "masked.median",
     ),
     "values decide the shape of the result": (
         "bincount", "nonzero", "argwhere", "nonzero_static", "masked_select", "unique",
@@ -48,6 +48,13 @@ REFUSED = {
 """Ops of which some call cannot be part of a graph; it then runs in dynamic mode."""
 
 MAY_REFUSE = {name for names in REFUSED.values() for name in names}
+
+ROUNDED_LESS = {
+    "nn.functional.scaled_dot_product_attention": 2,
+    "nn.functional.multi_head_attention_forward": 5,
+}
+"""Programs do not round what lies between two products to 16 bits, as dynamic mode does: by how much
+more they may differ (against float64, errors of programs are the smaller ones)."""
 
 
 def calls() -> Iterator[Any]:
@@ -76,7 +83,7 @@ def outcome(op: Op, sample: S, dtype: Any, compiled: bool) -> list[Any]:
     return [*results, *[t.grad for t in maker.tensors], *maker.tensors]
 
 
-def agree(a: Any, b: Any) -> None:
+def agree(a: Any, b: Any, more: float = 1) -> None:
     """The same up to the rounding of sums and functions."""
     assert (a is None) == (b is None)
     if a is None:
@@ -87,7 +94,7 @@ def agree(a: Any, b: Any) -> None:
     if a.dtype.category < 2:
         np.testing.assert_array_equal(x, y)
         return
-    tolerance = {rl.bfloat16: 2e-2, rl.float16: 4e-3}.get(a.dtype, 1e-5)
+    tolerance = {rl.bfloat16: more * 2e-2, rl.float16: more * 4e-3}.get(a.dtype, 1e-5)
     wide = np.complex128 if a.is_complex() else np.float64
     x, y = x.astype(wide), y.astype(wide)
     finite = np.abs(x[np.isfinite(x)])
@@ -98,7 +105,10 @@ def agree(a: Any, b: Any) -> None:
 def check(op: Op, sample: S, dtype: Any) -> None:
     try:
         expected = outcome(op, sample, dtype, compiled=False)
-    except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
+    except OverflowError:  # infinity is no integer
+        assert not dtype.is_floating_point
+        return
+    except (RuntimeError, TypeError, ValueError, LookupError, AssertionError) as error:
         refusal = (TraceError,) if op.full_name in MAY_REFUSE else ()
         with pytest.raises((type(error), *refusal)):
             outcome(op, sample, dtype, compiled=True)
@@ -109,7 +119,7 @@ def check(op: Op, sample: S, dtype: Any) -> None:
         assert op.full_name in MAY_REFUSE, "it cannot be traced, and is not in the table"
         return
     for a, b in zip(expected, found, strict=True):
-        agree(a, b)
+        agree(a, b, ROUNDED_LESS.get(op.full_name, 1))
 
 
 @pytest.mark.parametrize(("op", "sample", "dtype"), list(calls()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from benchmarks.contenders import CONTENDERS, ROOT, command, environment, presen
 REST_SECONDS = 0.25  # the threads of the one before spin for a while after their last call
 BUDGET_SECONDS = 20.0  # of the rounds of a workload at most
 LIMIT_SECONDS = 400.0  # that a contender is waited for at most, before it is stopped
+COUNTING = "Rushlight compiled"  # counts the operations of a workload
 MEMORY = Path("/proc/meminfo")
 MEMORY_SHARE = 0.35  # of the machine's memory that has to be free for all to keep their networks
 
@@ -119,6 +121,7 @@ class Times(NamedTuple):
 
     best: dict[str, float]
     failures: dict[str, str]
+    floor: list[float]  # seconds of the operations alone, if they are known
 
 
 def race(
@@ -130,7 +133,7 @@ def race(
 ) -> Times:
     """The best times over as many alternating rounds as the budget allows."""
     budget = budget or Budget()
-    times = Times({}, {})
+    times = Times({}, {}, [])
     share = time.perf_counter() + budget.share
     show(f"{workload:<46}{budget}, preparing")
     ready = prepare(racing, workload, tiny, min(LIMIT_SECONDS, budget.limit), times)
@@ -144,6 +147,10 @@ def race(
         now = time.perf_counter()
         if now + max(now - start, sum(times.best.values())) > end:
             break
+    for worker in ready:
+        if worker.name == COUNTING and not tiny:
+            with contextlib.suppress(Failure):  # a page without it is a page
+                times.floor.append(worker.ask(["floor", workload, tiny]))
     budget.done += 1
     show(f"{workload:<46}{summary(times)} ({budget})\n")
     return times

@@ -2,9 +2,9 @@
 
 python -m benchmarks.worker "PyTorch channels-last" 2
 
-A line is JSON: "prepare" or "time", the name of a workload, and whether a tiny one will do; null
-gives back the memory. The answer is whether this contender has such a workload, the seconds of a
-call, or an error.
+A line is JSON: "prepare", "time" or "floor", the name of a workload, and whether a tiny one will
+do; null gives back the memory. The answer is whether this contender has such a workload, the seconds
+of a call, those of its operations alone at the speed of a large product (ours only), or an error.
 """
 
 from __future__ import annotations
@@ -62,6 +62,16 @@ def best_time(step: Callable[[], Any]) -> float:
     return best
 
 
+def floor(step: Callable[[], Any]) -> float:
+    """Seconds that the operations of a call take at the speed of a large product."""
+    from rushlight import profile
+    from rushlight.runtime.costs import machine
+
+    with profile() as seen:
+        step()
+    return seen.total_average().flops / machine().flops
+
+
 def main() -> None:
     name, threads = sys.argv[1], int(sys.argv[2])
     answers = sys.stdout
@@ -94,6 +104,8 @@ def answered(known: dict, make: Callable[..., Any], what: str, name: str, tiny: 
     step = known[name, tiny]
     if what == "prepare":
         return step is not None
+    if what == "floor":
+        return floor(step)
     return duration(step) if tiny else best_time(step)
 
 

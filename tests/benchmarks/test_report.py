@@ -15,12 +15,13 @@ from benchmarks.sweeps import SWEEPS
 TIMES = Times(
     {"Rushlight": 4e-4, "Rushlight compiled": 1e-4, "PyTorch": 5e-4, "JAX": 2.5e-4},
     {"TensorFlow": "ValueError: a | b\nc"},
+    [5e-5],
 )
 
 
 def test_ratios_are_to_pytorch_and_to_the_best_peer() -> None:
     assert report.ratios(TIMES) == (pytest.approx(0.8), pytest.approx(0.4))
-    assert report.ratios(Times({"PyTorch": 1.0}, {})) == (None, None)
+    assert report.ratios(Times({"PyTorch": 1.0}, {}, [])) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_missing_time_is_a_dash_and_its_reason_stands_below() -> None:
     lines = report.call_table({"two-layer net, training": TIMES})
     row = lines[2]
     assert row.count("–") == 5
-    assert "0.80 (≤ 0.7: **missed**) | 0.40 (≤ 0.5: met) |" in row
+    assert "0.80 (≤ 0.7: **missed**) | 0.40 (≤ 0.5: met) | 50.0 µs (0.20) |" in row
     assert "- OpenVINO runs nothing: it was not chosen, or not installed" in lines
     assert "- JAX runs the networks, and the programs that are written for it too" in lines
     assert lines[-1] == "- TensorFlow, two-layer net, training: `ValueError: a | b c`"

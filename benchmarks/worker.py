@@ -3,8 +3,9 @@
 python -m benchmarks.worker "PyTorch channels-last" 2
 
 A line is JSON: "prepare", "time" or "floor", the name of a workload, and whether a tiny one will
-do; null gives back the memory. The answer is whether this contender has such a workload, the seconds
-of a call, those of its operations alone at the speed of a large product (ours only), or an error.
+do; null gives back the memory. The answer is whether this contender has such a workload, the
+seconds of a call, those of its operations alone at the speed of a large product (ours only), or an
+error.
 """
 
 from __future__ import annotations

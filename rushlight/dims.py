@@ -530,6 +530,16 @@ def is_extent(n: Any) -> bool:
     return type(n).__name__ == "Extent"
 
 
+def is_one(n: Any) -> bool:
+    """Whether a size is 1 at every call."""
+    return not is_extent(n) and n == 1
+
+
+def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two shapes of a trace are equal at all sizes; nothing is asked of those of a call."""
+    return [n.dim if is_extent(n) else n for n in a] == [n.dim if is_extent(n) else n for n in b]
+
+
 def usual(n: Any) -> int:
     """A size of a trace as it is in this call: for decisions that make no difference to results."""
     return n.dim.example if is_extent(n) else n

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -50,6 +50,14 @@ def refuse_in_trace(what: str) -> None:
         )
 
 
+class Flags(NamedTuple):
+    """What is asked of the flags of an array."""
+
+    c_contiguous: bool
+    writeable: bool
+    owndata: bool
+
+
 class Symbol:
     """A value of a graph in the place of an array.
 
@@ -80,10 +88,9 @@ class Symbol:
     dtype = property(lambda self: self.template.dtype)
     ndim = property(lambda self: self.template.ndim)
     size = property(lambda self: prod(self.shape))
-    strides = property(lambda self: self.template.strides)
+    strides = property(lambda self: self.lying.strides)
     itemsize = property(lambda self: self.template.itemsize)
     nbytes = property(lambda self: self.size * self.itemsize)
-    flags = property(lambda self: self.template.flags)
     T = property(lambda self: self.look(self.template.T))
     real = property(lambda self: self.look(self.template.real))
     imag = property(lambda self: self.look(self.template.imag))
@@ -94,6 +101,19 @@ class Symbol:
             return self.sizes
         self.settle()
         return self.template.shape
+
+    @property
+    def lying(self) -> np.ndarray:
+        """How the value lies in memory: a size that may change does not pass for 1."""
+        extents = self.trace.extents
+        return self.template if extents is None else extents.lying(self)
+
+    @property
+    def flags(self) -> Any:
+        if self.trace.extents is None:
+            return self.template.flags
+        own = self.template.flags
+        return Flags(self.lying.flags.c_contiguous, own.writeable, own.owndata)
 
     def change(self) -> None:
         """Counts a write; an error if it is not known whose memory it is."""
@@ -162,6 +182,8 @@ class Symbol:
             sizes = tuple(shape[0]) if isinstance(shape[0], (tuple, list)) else shape
             if any([type(n) is int and n < 0 for n in sizes]):
                 raise ValueError("a size that follows from others is worked out by the op")
+            if not self.trace.extents.viewable(self, self.trace.extents.attribute(sizes)):
+                raise ValueError("a look at the elements in that shape needs a copy at most sizes")
             seen.sizes = sizes
         return seen
 

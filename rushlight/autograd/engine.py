@@ -30,7 +30,7 @@ from rushlight.autograd.tape import (
     modified,
     unpack,
 )
-from rushlight.dims import is_extent
+from rushlight.dims import is_extent, same_shape
 from rushlight.tensor import Tensor, literal, wrap
 
 SMALL = 4096  # elements up to which a gradient with odd strides is copied: arithmetic is quicker
@@ -297,7 +297,7 @@ class Backward:
                 shape, kind = e.shape, e.array_dtype
             else:
                 shape, kind = e._array.shape, e._array.dtype
-            if r._array.shape != shape or r._array.dtype is not kind:
+            if not same_shape(r._array.shape, shape) or r._array.dtype is not kind:
                 r = fit(r, shape, kind, node)
             self.send(e, r)
 
@@ -461,7 +461,7 @@ def fit_array(r: Any, shape: tuple[int, ...], kind: np.dtype, node: Node) -> np.
 
 def fit(r: Tensor, shape: tuple[int, ...], kind: np.dtype, node: Node) -> Tensor:
     """:func:`fit_array` for a gradient that is recorded."""
-    if r._array.shape != shape:
+    if not same_shape(r._array.shape, shape):
         checked_lead(r._array.shape, shape, node)
         r = r.sum_to_size(shape)
     if r._array.dtype is not kind:
@@ -485,7 +485,8 @@ def is_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     if len(shape) > len(target):
         return False
     tail = target[len(target) - len(shape) :]
-    return all([a in (1, b) for a, b in zip(shape, tail, strict=True)])
+    pairs = zip(shape, tail, strict=True)
+    return all([(type(a) is int and a == 1) or a == b or a == 1 for a, b in pairs])
 
 
 def filled(g: Sequence[Any], parts: Sequence[Any]) -> tuple[np.ndarray, ...]:

@@ -8,7 +8,7 @@ import math
 import operator
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -36,6 +36,7 @@ from rushlight.graph.ir import Node, TensorType, type_of
 from rushlight.graph.multiples import line_of, need_remainders
 from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op, registry
+from rushlight.symbol import Symbol as Symbolic
 from rushlight.symbol import root
 from rushlight.tensor import Tensor
 
@@ -414,16 +415,41 @@ class Extents:
             )
             raise Settled(symbols_of(apart[0]), line)
 
-    def check_layout(self, base: Any, shape: Any) -> None:
+    def check_layout(self, base: Symbolic, shape: Any) -> None:
         """An end to this trace if only some sizes allow to see ``base`` in that shape.
 
-        Of the others, a function would get a copy, or an error.
+        Of the others, a function would get an error.
         """
-        links, whole = [], root(base)
-        while base is not whole:
-            links.append(base.how)
-            base = base.base
-        if not links and whole.template.flags.c_contiguous:
+        if not self.viewable(base, shape):
+            raise Settled(symbols_of([base.node.type.shape, shape]), user_line())
+
+    def viewable(self, base: Symbolic, shape: Any) -> bool:
+        """Whether ``base`` can be seen in that shape without a copy, whatever the sizes are."""
+        for world, array in self.looks(base, shape):
+            wanted = known(shape, world)
+            if math.prod(wanted) == array.size:
+                try:
+                    array.reshape(wanted, copy=False)
+                except ValueError:
+                    return False
+        return True
+
+    def lying(self, symbol: Symbolic) -> np.ndarray:
+        """An array that lies in memory as the symbol's value does at sizes other than 1."""
+        for _, array in self.looks(symbol, ()):
+            return array
+        return symbol.template
+
+    def looks(self, symbol: Symbolic, shape: Any) -> Iterator[tuple[World, np.ndarray]]:
+        """What a symbol may be like, at sizes of it and of ``shape`` other than those of now.
+
+        Nothing if it is contiguous at all sizes.
+        """
+        links, whole = [], root(symbol)
+        while symbol is not whole:
+            links.append(symbol.how)
+            symbol = symbol.base  # type: ignore[assignment]
+        if whole.node is None or (not links and whole.template.flags.c_contiguous):
             return
         kind = whole.node.type
         symbols = symbols_of([kind.shape, shape, *[attrs for _, attrs in links]])
@@ -434,12 +460,8 @@ class Extents:
                     array = op.compute([array], known(dict(attrs), world))
             except Exception:  # such sizes make no sense
                 continue
-            wanted = known(shape, world)
-            if math.prod(wanted) == array.size and self.possible(world):
-                try:
-                    array.reshape(wanted, copy=False)
-                except ValueError:
-                    raise Settled(symbols, user_line()) from None
+            if self.possible(world):
+                yield world, array
 
     def inferred(self, rule: Rule, types: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The type for all sizes; where there is none, an end to this trace.

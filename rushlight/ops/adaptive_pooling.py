@@ -52,7 +52,7 @@ def target(name: str, x: Tensor, size: Any, rank: int) -> tuple[int, ...]:
         )
     plane = shape[-rank:]
     sizes = tuple([n if count is None else count for n, count in zip(plane, numbers, strict=True)])
-    if min(sizes) < 0:
+    if any([n < 0 for n in sizes]):
         raise RuntimeError(
             f"{name}(): elements of output_size must be greater than or equal to 0 but received "
             f"{list(sizes)}"

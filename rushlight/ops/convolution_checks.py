@@ -121,7 +121,7 @@ def planned_transposed(
         )
     reach = geometry.reach(w[2:], x[2:])
     size = tuple([r - 2 * p + e for r, p, e in zip(reach, geometry.padding, extra, strict=True)])
-    if min(size) <= 0:
+    if any([n <= 0 for n in size]):
         raise RuntimeError(
             f"Given input size per channel: ({by(x[2:])}). Calculated output size per channel: "
             f"({by(size)}). Output size is too small"

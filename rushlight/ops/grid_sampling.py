@@ -520,6 +520,6 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size "
             f"{size}. Got {theta.shape}."
         )
-    if min(size) <= 0:
+    if any([n <= 0 for n in size]):
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     return affine_grid_generator(theta, size, aligned)

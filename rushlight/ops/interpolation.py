@@ -167,7 +167,7 @@ def resized(name: str, x: Tensor, size: Any, scale: Any) -> tuple[list[int], lis
 def need_sizes(name: str, x: Tensor, sizes: Sequence[int]) -> None:
     """An error if there is nothing to resample, or nothing to make of it."""
     shape = x._array.shape
-    if 0 in shape[2:] or min(sizes) < 1:
+    if 0 in shape[2:] or any([n < 1 for n in sizes]):
         raise RuntimeError(
             "Input and output sizes should be greater than 0, but got input "
             f"{list(shape[2:])} and output {list(sizes)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.autograd.modes import local
 from rushlight.layouts import shape_of
 from rushlight.ops.base import axes, axis, composite, need_tensor, numpy_names, registry
 from rushlight.ops.elements import replaced, woven
@@ -296,7 +297,7 @@ class Expand(View):
                 (wanted,) = new
             try:
                 array = input._array
-                if type(array) is Symbol:
+                if type(array) is Symbol or local.state.trace is not None:
                     raise TypeError
                 array = eager(array, size=wanted)
             except WRONG:

@@ -12,10 +12,10 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import record_one
-from rushlight.dims import is_extent
+from rushlight.dims import is_extent, is_one
 from rushlight.errors import kind
 from rushlight.kernels.summation import add_up
-from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
+from rushlight.ops.base import Op, axis, composite, into, is_expandable, need_tensor, ops
 from rushlight.ops.elements import folded_dims, kind_of, reduced, wide
 from rushlight.ops.families import FLOAT32, FLOAT64, conjugate
 from rushlight.ops.samples import Fails, S, T
@@ -583,10 +583,12 @@ def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     shape: Any = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     have = input._array.shape
     lead = len(have) - len(shape)
-    if lead < 0 or any(n not in (1, h) for n, h in zip(shape, have[lead:], strict=True)):
+    if not is_expandable(shape, have):
         raise RuntimeError(f"size {list(shape)} is not expandable to size {list(have)}.")
     if not shape:
         return input.sum()
-    dims = [i for i, h in enumerate(have) if i < lead or (shape[i - lead] == 1 and h != 1)]
+    dims = [
+        i for i, h in enumerate(have) if i < lead or (is_one(shape[i - lead]) and not is_one(h))
+    ]
     y = input.sum(dims, keepdim=True) if dims else input
     return y.reshape(shape) if lead else y

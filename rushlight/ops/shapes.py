@@ -56,7 +56,7 @@ class Reshaped(View):
                 if not array.flags.c_contiguous:
                     raise ValueError
                 array = array.reshape(wanted)
-                if array.shape != wanted and min(wanted) < -1:
+                if array.shape != wanted and any([n < -1 for n in wanted]):
                     raise ValueError
             except WRONG:
                 if isinstance(wanted, dtypes.dtype):
@@ -178,7 +178,7 @@ def reshape(
         if not array.flags.c_contiguous:
             raise ValueError
         array = array.reshape(wanted)
-        if array.shape != wanted and min(wanted) < -1:
+        if array.shape != wanted and any([n < -1 for n in wanted]):
             raise ValueError
     except WRONG:
         return reshape_or_copy(need_tensor("reshape", input), wanted if shape is None else shape)

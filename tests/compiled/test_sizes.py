@@ -508,3 +508,28 @@ def test_borders_of_windows(stride, window):
 
     sizes = [(2, 7, 9), (3, 8, 10), *[(1, h, w) for h in (3, 4, 7) for w in (3, 6)]]
     check(make, lambda *size: (rl.randn(*size).requires_grad_(),), sizes, most=4)
+
+
+@pytest.mark.parametrize("first", [1, 5])
+def test_a_batch_of_one_needs_no_program_of_its_own(first):
+    def make():
+        token = rl.randn(1, 1, 4).requires_grad_()
+
+        def function(x):
+            y = rl.cat([token.expand(x.shape[0], -1, -1), x.transpose(1, 2)], 1)
+            rows = y.reshape(-1, 4).tanh()
+            view = x.transpose(0, 1).contiguous().view(-1, 3)
+            return rows, view * 2, rl.autograd.grad(rows.square().sum(), (x, token))
+
+        return function
+
+    sizes = [(7,), (first,), (1,), (2,), (6,)]
+    check(make, lambda n: (rl.randn(n, 4, 3).requires_grad_(),), sizes)
+
+
+def test_a_view_of_a_batch_of_one_stays_one_of_that():
+    """What other sizes refuse is refused: they do not get the copy that a reshape makes."""
+    compiled = rl.compile(lambda x: x.transpose(0, 1).view(-1) + 1, fullgraph=True, dynamic=True)
+    assert compiled(rl.ones(1, 4)).shape == (4,)
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        compiled(rl.ones(3, 4))

@@ -17,6 +17,7 @@ from rushlight import nn
 from rushlight.export import Dim, ExportedProgram, dims
 from rushlight.symbol import TraceError
 from rushlight.testing import assert_close
+from tests.sampling import flat
 
 
 class Classifier(nn.Module):
@@ -68,6 +69,59 @@ def test_sizes_that_change(shapes: Any) -> None:
             assert_close(module(x)["y"], model(x)["y"])
     with pytest.raises(TypeError, match=r"x: expected a tensor f32\[B,3\], got f32\[4,2\]"):
         module(rl.rand(4, 2))
+
+
+class Patches(nn.Module):
+    """The beginning and the end of a vision transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.head = nn.Conv2d(3, 6, 4, 4), nn.Linear(6, 7)
+        self.token, self.places = nn.Parameter(rl.rand(1, 1, 6)), nn.Parameter(rl.rand(1, 5, 6))
+
+    def forward(self, x: Any) -> Any:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = rl.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.places
+        return self.head(x).mean(1)
+
+
+class Turned(nn.Module):
+    def forward(self, x: Any) -> Any:
+        y = x.transpose(1, 2)
+        return y.sum(1), y.reshape(-1, 8), x.transpose(0, 1).contiguous().view(-1, 5)
+
+
+class Heads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        return self.attention(x, x, x)
+
+
+@pytest.mark.parametrize("example", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("make", "sides"),
+    [
+        (Patches, (3, 8, 8)),
+        (Turned, (8, 5)),
+        (Heads, (6, 8)),
+        (lambda: nn.LSTM(5, 4, batch_first=True), (8, 5)),
+        (lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), (6, 8)),
+    ],
+    ids=["patches", "turned", "heads", "lstm", "encoder"],
+)
+def test_a_batch_of_one_is_like_any_other(make: Any, sides: tuple[int, ...], example: int) -> None:
+    model, batch = make(), Dim("batch", min=1, max=64)
+    args = (rl.rand(example, *sides),)
+    module = rl.export.export(model, args, dynamic_shapes=({0: batch},)).module()
+    for size in (1, 2, 5):
+        x = rl.rand(size, *sides)
+        wanted, found = flat(model(x)), flat(module(x))
+        assert [f.shape for f in found] == [w.shape for w in wanted]
+        for f, w in zip(found, wanted, strict=True):
+            assert_close(f, w)
 
 
 def test_other_sizes_are_part_of_the_program() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from tests.sampling import flat
 
 F = nn.functional
 
@@ -48,6 +49,29 @@ def test_calls(name: str) -> None:
     x = rl.randn(shape, generator=rl.Generator().manual_seed(0))
     loaded = again(rl.jit.trace(function, x))
     np.testing.assert_allclose(loaded(x).detach(), function(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+ONES: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "lstm": (lambda: nn.LSTM(3, 4, batch_first=True), (5, 3)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), (6, 8)),
+    "reshape": (lambda: lambda x: x.transpose(1, 2).reshape(-1, 8), (8, 5)),
+    "sum": (lambda: lambda x: x.transpose(1, 2).sum(1), (8, 5)),
+    "expand": (lambda: lambda x: rl.ones(1, 5).expand(x.shape[0], -1) + x.sum(1), (8, 5)),
+}
+
+
+@pytest.mark.parametrize("example", [1, 3])
+@pytest.mark.parametrize("name", ONES)
+def test_a_batch_of_one_stands_for_all(name: str, example: int) -> None:
+    make, sides = ONES[name]
+    function = make()
+    loaded = again(rl.jit.trace(function, rl.randn(example, *sides)))
+    for batch in (1, 2, 7):
+        x = rl.randn(batch, *sides)
+        wanted, found = flat(function(x)), flat(loaded(x))
+        for f, w in zip(found, wanted, strict=True):
+            assert f.shape == w.shape
+            np.testing.assert_allclose(f.detach(), w.detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_many_classes() -> None:

@@ -321,6 +321,17 @@ def test_what_cannot_be_exported_names_module_and_line() -> None:
         rl.onnx.export(model, rl.eye(3))
 
 
+def test_a_batch_of_one_stands_for_all() -> None:
+    model = nn.LSTM(3, 4, batch_first=True)
+    file = io.BytesIO()
+    axes = {"input": {0: "b"}}
+    rl.onnx.export(model, (rl.ones(1, 5, 3),), file, dynamic_axes=axes)
+    loaded = rl.onnx.load(io.BytesIO(file.getvalue()))
+    for batch in (1, 4):
+        x = rl.randn(batch, 5, 3)
+        np.testing.assert_allclose(loaded(x)[0].detach(), model(x)[0].detach(), atol=1e-6)
+
+
 def test_names_of_sizes() -> None:
     model = nn.Conv1d(2, 3, 3, stride=2)
     program = rl.onnx.export(model, rl.ones(2, 2, 9), dynamic_axes={"input": {0: "batch", -1: "n"}})

@@ -488,10 +488,9 @@ class Module(hooks.Hookable, Stateful):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Takes away the gradients of all parameters, or sets them to zero."""
         for parameter in self.parameters():
-            grad = parameter._grad
-            if set_to_none or grad is None:
-                parameter._grad = None
-            else:
+            if set_to_none:
+                parameter.grad = None
+            elif (grad := parameter.grad) is not None:
                 (grad.requires_grad_(False) if grad.is_leaf else grad.detach_()).zero_()
 
     def extra_repr(self) -> str:

@@ -365,3 +365,21 @@ def test_all_modules_are_tested() -> None:
     modules = [c.__name__ for c in classes if isinstance(c, type) and issubclass(c, nn.Module)]
     tested = {name.split(",")[0] for name in (*CASES, *DYNAMIC)}
     assert sorted(set(modules) - tested - ABSTRACT) == []
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_a_module_forgets_its_gradients_inside(set_to_none: bool) -> None:
+    net = nn.Linear(3, 2)
+
+    def step(x: rl.Tensor) -> None:
+        net.zero_grad(set_to_none)
+        net(x).square().sum().backward()
+
+    compiled = rl.compile(step, fullgraph=True)
+    for scale in (1.0, 2.0, 3.0, 4.0):
+        compiled(rl.ones(4, 3) * scale)
+        found = net.weight.grad.clone()
+        step(rl.ones(4, 3) * scale)
+        np.testing.assert_allclose(found, net.weight.grad, rtol=1e-5)
+    compiled(rl.ones(4, 3))
+    assert sum(map(len, compiled.known.values())) <= 2  # without gradients before, and with them

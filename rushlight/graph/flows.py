@@ -143,6 +143,8 @@ class Branches(Made):
         outsiders = {id(t): t for part in parts for t in part.outsiders}
         self.tracked, self.wanted = sorted(found), list(outsiders.values())
         self.saved = [dear(part) for part in parts]
+        self.leaving = [(part, {id(t): g for t, g in part.new_gradients}) for part in parts]
+        self.receivers = {id(t): t for part in parts for t, _ in part.new_gradients}
 
     def run(self) -> list[Tensor]:
         trace = self.trace
@@ -151,13 +153,17 @@ class Branches(Made):
         for number, part in enumerate(self.parts):
             leaves = {x: part.leaf(x) for x in self.outside}
             outputs = [*part.outputs, *[part.last(x, leaves[x]) for x in self.changed]]
+            for t in self.receivers.values():
+                g = self.leaving[number][1].get(id(t))
+                outputs.append(zeros(type_of_tensor(t)) if g is None else g)
             for other, saved in enumerate(self.saved):
                 outputs += saved if other == number else [zeros(n.type) for n in saved]
             graphs.append(Graph((), tuple(leaves.values()), tuple(outputs)))
         self.leaves = [graph.captured for graph in graphs]
         self.given = [self.now(x) for x in self.outside]
         self.chosen = trace.current(trace.symbol(self.selector))
-        types = [n.type for n in graphs[0].outputs[: self.count + len(self.changed)]]
+        own = self.count + len(self.changed)
+        types = [n.type for n in graphs[0].outputs[: own + len(self.receivers)]]
         places = {x: 1 + i for i, x in enumerate(self.outside)}
         states = [
             (self.count + i, places[x])
@@ -173,8 +179,18 @@ class Branches(Made):
         )
         for i, x in enumerate(self.changed):
             self.put(x, item(made, self.count + i))
+        for i, t in enumerate(self.receivers.values()):
+            self.give(t, item(made, own + i))
         self.kept = [item(made, len(types) + i) for i in range(len(kept))]
         return [self.tensor(item(made, i)) for i in range(self.count)]
+
+    def give(self, t: Tensor, g: Node) -> None:
+        """A tensor of outside that had no gradient has one: zeros, if the way taken makes none."""
+        self.trace.set_gradient(t)
+        t._grad = self.tensor(g)
+        sure = [id(t) in own and id(t) not in part.inner.unsure for part, own in self.leaving]
+        if not all(sure):
+            self.trace.unsure.add(id(t))
 
     def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
         """The gradients of all that is wanted."""

@@ -33,6 +33,7 @@ class Inner(Trace):
         super().__init__()
         self.extents = outer.extents
         self.outer, self.begun, self.returned = outer, True, outer.returned
+        self.unsure, self.cut = set(outer.unsure), set(outer.cut)
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
         self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
         self.hooked, self.hooks, self.whole = outer.hooked, outer.hooks, outer.whole
@@ -81,21 +82,33 @@ class Inner(Trace):
                 self.values[leaf] = self.examples[leaf]()
         return super().value(node)
 
-    def read_gradient(self, t: Tensor) -> Tensor | None:
-        if not isinstance(t._array, Symbol) or t._array.trace is not self:
-            self.outer.read_gradient(t)
-        return super().read_gradient(t)
+    def meet_gradient(self, t: Tensor) -> Tensor | None:
+        if not self.made(t):
+            self.outer.meet_gradient(t)
+        return super().meet_gradient(t)
+
+    def made(self, t: Tensor) -> bool:
+        return isinstance(t._array, Symbol) and t._array.trace is self
+
+    def new_gradients(self) -> list[tuple[Tensor, Node]]:
+        """The gradients of tensors of outside that had none; an error for what is no such one."""
+        found = []
+        for t, before in self.kept.values():
+            old, g = before.get("_grad"), t._grad
+            if g is old or self.made(t):
+                continue
+            if old is not None or g is None or edge(g) is not None:
+                raise TraceError(
+                    "a branch leaves another .grad behind than it has found, which a graph cannot "
+                    "do: call optimizer.zero_grad() before it, or at its end after step()"
+                )
+            found.append((t, self.current(self.symbol(g))))
+        return found
 
     def refuse_effects(self, rows: Sequence[Symbol]) -> None:
         """An error for what a function must not leave behind if it may run never, or many times."""
         if any([symbol.version for symbol in rows]):
             raise TraceError("a loop writes in place to a row that it is given: write to a copy")
-        for t, before in self.kept.values():
-            if t._grad is not before.get("_grad"):
-                raise TraceError(
-                    "a branch or loop leaves another .grad behind than it has found, which a graph "
-                    "cannot do: end it with zero_grad(), or use autograd.grad"
-                )
         if self.assigned:
             raise TraceError(
                 "an optimizer's state begins in a branch or loop: make one step outside first"
@@ -129,7 +142,7 @@ class Part:
     """A branch, a condition or a body, traced: nodes of its inputs, captured values and results.
 
     Tensors of outside are leaves until it is left as a context. Objects ``around`` it must stay as
-    they are.
+    they are. Only what runs ``once``, if at all, may leave new gradients behind.
     """
 
     def __init__(
@@ -138,8 +151,9 @@ class Part:
         function: Callable[[list[Tensor]], Sequence[Tensor]],
         around: Surroundings,
         arguments: Sequence[Argument] = (),
+        once: bool = False,
     ) -> None:
-        self.inner = inner = Inner(outer)
+        self.inner, self.once = (inner := Inner(outer)), once
         self.inputs: list[Node] = []
         self.leaves: list[Tensor] = []
         self.rows = [i for i, argument in enumerate(arguments) if argument.row]
@@ -177,6 +191,12 @@ class Part:
         if self.inner.refusal is not None:
             raise self.inner.refusal
         self.inner.refuse_effects([given[i]._array for i in self.rows])
+        self.new_gradients = self.inner.new_gradients()
+        if self.new_gradients and not self.once:
+            raise TraceError(
+                "a loop leaves another .grad behind than it has found, which a graph cannot do: "
+                "end each step with optimizer.zero_grad(), or use autograd.grad"
+            )
         self.records_writes = self.inner.records_writes
         known = {*map(id, self.leaves), *self.inner.outsiders}
         self.below = [

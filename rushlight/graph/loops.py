@@ -56,7 +56,7 @@ def branched(selector: Tensor, branches: Sequence[Follow]) -> list[Tensor]:
     parts: list[Part] = []
     around = Surroundings(branches)
     for branch in branches:
-        with Part(trace, branch, around) as part:
+        with Part(trace, branch, around, once=True) as part:
             part.refuse_recorded_writes()
             part.differentiate([i for i, below in enumerate(part.below) if below], part.outsiders)
             parts.append(part)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from rushlight.generator import Generator
 from rushlight.graph.effects import Capture, Effects
 from rushlight.graph.extents import Extent, Extents, Sizes
 from rushlight.graph.guards import Guards
+from rushlight.graph.hooks import hooks_among, hooks_of
 from rushlight.graph.host import Host, Numbers
 from rushlight.graph.ir import (
     CAPTURED,
@@ -79,6 +80,7 @@ class Trace:
         self.grads_of: dict[int, Tensor] = {}  # gradient tensors that were there before, by id
         self.grads_read: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.grads_set: set[int] = set()
+        self.unsure: set[int] = set()  # tensors that have a gradient on some ways only
         self.grads_dropped: list[Tensor] = []  # whose gradients are replaced before anything else
         self.begun = False  # whether an op was run
         self.cut: set[int] = set()  # tensors whose history lies outside
@@ -413,6 +415,15 @@ class Trace:
                 self.counters[t._counter] = (t._counter.value, t._counter.site)
 
     def read_gradient(self, t: Tensor) -> Tensor | None:
+        """``t._grad``, for the function; an error if only values tell whether there is one."""
+        if id(t) in self.unsure:
+            raise TraceError(
+                f"a gradient is needed at {self.place()} that only one way of a branch has made: "
+                "call optimizer.step() inside the branch, after backward()"
+            )
+        return self.meet_gradient(t)
+
+    def meet_gradient(self, t: Tensor) -> Tensor | None:
         """``t._grad``, which becomes part of what the graph depends on."""
         g = t._grad
         if id(t) not in self.grads_set and not self.made(t):
@@ -434,15 +445,16 @@ class Trace:
             self.grads_dropped.append(t)
         self.touch(t)
         self.grads_set.add(id(t))
+        self.unsure.discard(id(t))
 
     def arrive(self, leaf: Tensor) -> None:
         """The gradient of ``leaf`` is about to be added to."""
         if id(leaf) in self.cut:
             raise TraceError(
                 f"backward() at {self.place()} would go on into a graph made outside the compiled "
-                "function: pass a detached tensor, or call backward() outside"
+                "function or branch: pass a detached tensor, or call backward() outside"
             )
-        self.read_gradient(leaf)
+        self.meet_gradient(leaf)
         self.set_gradient(leaf)
 
     def with_gradients(self) -> list[Tensor]:
@@ -587,13 +599,3 @@ class Trace:
 
 
 CAST = registry["cast"]
-
-
-def hooks_among(tensors: Iterable[Tensor]) -> list[Any]:
-    """The hooks of those tensors that have some."""
-    return [(id(t), hooks_of(t)) for t in tensors if t._hooks or t._accumulate_hooks]
-
-
-def hooks_of(t: Tensor) -> tuple[Any, ...]:
-    """The functions of the user's that backward calls when it reaches ``t``."""
-    return (*(t._hooks or {}).values(), *(t._accumulate_hooks or {}).values())

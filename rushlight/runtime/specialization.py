@@ -26,12 +26,13 @@ from rushlight.graph.arguments import Arguments
 from rushlight.graph.draws import Draws
 from rushlight.graph.effects import Capture
 from rushlight.graph.guards import Guards
+from rushlight.graph.hooks import hooks_among
 from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import Graph
 from rushlight.graph.listener import listening
 from rushlight.graph.reads import line_of_use
 from rushlight.graph.script import scripted
-from rushlight.graph.trace import Trace, hooks_among
+from rushlight.graph.trace import Trace
 from rushlight.graph.world import World
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split

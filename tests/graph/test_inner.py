@@ -1,0 +1,170 @@
+"""What branches and loops leave behind: gradients, and the updates made of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.symbol import TraceError
+from rushlight.testing import assert_close
+
+NAN = float("nan")
+Step = Callable[[rl.Tensor], Any]
+OPTIMIZERS = {
+    "SGD": lambda given: rl.optim.SGD(given, lr=0.1, momentum=0.9, weight_decay=0.1),
+    "Adam": lambda given: rl.optim.Adam(given, lr=0.1),
+}
+
+
+def check(make: Callable[[nn.Module], Step], scales: Any = (1.0, NAN, 2.0, 3.0, NAN, 1.0)) -> None:
+    """Compares a compiled step with the same step of a copy: parameters and gradients."""
+    rl.manual_seed(0)
+    net = nn.Linear(3, 1)
+    other = copy.deepcopy(net)
+    plain, step = make(other), make(net)
+    compiled = rl.compile(step, fullgraph=True)
+    for scale in scales:
+        x = rl.ones(4, 3) * scale
+        assert_close(compiled(x), plain(x), equal_nan=True)
+        for p, q in zip(net.parameters(), other.parameters(), strict=True):
+            assert_close(p, q)
+            wanted = rl.zeros_like(q) if q.grad is None else q.grad
+            assert_close(rl.zeros_like(p) if p.grad is None else p.grad, wanted)
+    assert sum(map(len, compiled.known.values())) <= 2
+
+
+def loss_of(net: nn.Module, x: rl.Tensor) -> rl.Tensor:
+    return net(x).square().mean()
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_update_only_if_the_loss_is_finite(name: str, set_to_none: bool) -> None:
+    def make(net: nn.Module) -> Step:
+        optimizer = OPTIMIZERS[name](net.parameters())
+        loss_of(net, rl.ones(4, 3)).backward()
+        optimizer.step()  # begins the state
+
+        def step(x: rl.Tensor) -> rl.Tensor:
+            optimizer.zero_grad(set_to_none)
+            loss = loss_of(net, x)
+            if loss.isfinite():
+                loss.backward()
+                optimizer.step()
+            return loss.detach()
+
+        return step
+
+    check(make)
+
+
+def test_gradients_are_added_up_where_losses_are_finite() -> None:
+    def make(net: nn.Module) -> Step:
+        def step(x: rl.Tensor) -> rl.Tensor:
+            net.zero_grad()
+            for part in (x, x[:2] * 2, x[2:] - 1):
+                loss = loss_of(net, part)
+                if loss.isfinite():
+                    loss.backward()
+                    if loss > 1:
+                        loss_of(net, part - 1).backward()
+            return loss.detach()
+
+        return step
+
+    check(make)
+
+
+def test_gradients_of_both_ways_may_be_used_afterwards() -> None:
+    def make(net: nn.Module) -> Step:
+        optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x: rl.Tensor) -> rl.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(net, x)
+            if loss > 1:
+                loss_of(net, x / 2).backward()
+            else:
+                loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    check(make, (1.0, 20.0, 2.0, 0.5))
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_gradient_that_may_not_be_there_is_not_used(nested: bool) -> None:
+    net = nn.Linear(3, 1)
+    optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: rl.Tensor) -> None:
+        optimizer.zero_grad()
+        loss = loss_of(net, x)
+        if loss.isfinite():
+            if nested:
+                if x.sum() > 1:
+                    loss_of(net, x).backward()
+            else:
+                loss.backward()
+        elif nested:
+            loss.backward()
+        optimizer.step()
+
+    with pytest.raises(TraceError, match=r"call optimizer.step\(\) inside the branch"):
+        rl.compile(step, fullgraph=True)(rl.ones(4, 3))
+    assert net.weight.grad is None
+
+
+def test_a_tape_that_ends_at_a_branch_is_not_followed() -> None:
+    net = nn.Linear(3, 1)
+
+    def step(x: rl.Tensor) -> None:
+        loss = loss_of(net, x)
+        if x.sum() > 0:
+            if loss.isfinite():  # which takes loss as a value into the branch
+                loss.backward()
+
+    with pytest.raises(TraceError, match="made outside the compiled function or branch"):
+        rl.compile(step, fullgraph=True)(rl.ones(4, 3))
+
+
+def test_a_gradient_that_is_taken_away_or_left_by_a_loop() -> None:
+    net = nn.Linear(3, 1)
+
+    def dropped(x: rl.Tensor) -> rl.Tensor:
+        loss = loss_of(net, x)
+        loss.backward()
+        if loss > 0:
+            net.zero_grad()
+        return loss
+
+    def repeated(x: rl.Tensor) -> rl.Tensor:
+        while x.sum() < 100:
+            loss_of(net, x).backward()
+            x = x * 2
+        return x
+
+    for function, cure in ((dropped, "zero_grad.. before it"), (repeated, "end each step with")):
+        with pytest.raises(TraceError, match=f"leaves another .grad behind .*{cure}"):
+            rl.compile(function, fullgraph=True)(rl.ones(4, 3))
+        assert net.weight.grad is None
+
+
+def test_gradients_of_tensors_that_are_made_in_a_branch() -> None:
+    def function(x: rl.Tensor) -> rl.Tensor:
+        if x.sum() > 0:
+            y = x.detach().requires_grad_()
+            y.exp().sum().backward()
+            return y.grad * 2
+        return x
+
+    compiled = rl.compile(function, fullgraph=True)
+    for x in (rl.ones(3), -rl.ones(3)):
+        assert_close(compiled(x), function(x))

@@ -16,7 +16,7 @@ from typing import Any
 from rushlight.autograd.modes import local
 from rushlight.config import config
 from rushlight.errors import warn
-from rushlight.graph.arguments import Arguments, flatten, shorthand
+from rushlight.graph.arguments import Arguments, flatten, ints_of, names_of, shorthand
 from rushlight.nn.module import Module
 from rushlight.runtime.explain import Explanation, explain
 from rushlight.runtime.options import check as check_options
@@ -27,7 +27,7 @@ from rushlight.symbol import TraceError
 
 PUBLIC = ("dynamic", "explain", "fullgraph", "function", "graph", "name", "reset")
 SHORT = 4096  # short keys of a function
-MANY = 8  # sizes that are compiled one by one before a warning
+MANY = 8  # sizes, or values of an int, that are compiled one by one before a warning
 
 
 def compile(
@@ -102,6 +102,7 @@ class Compiled:
         self.short: dict[Any, Sequence[Any]] = {}  # the same programs, by a shorter key
         self.lifted: set[int] = set()  # positions of floats that were seen to change
         self.floats: dict[int, float] = {}
+        self.ints: dict[Any, set[int]] = {}  # values, by keys without one of the ints
         self.made: dict[Any, int] = {}  # how often programs were made for a key
         self.refused: dict[Any, str] = {}  # arguments of these kinds run in dynamic mode, and why
         self.crowded = False  # whether programs were dropped
@@ -161,6 +162,7 @@ class Compiled:
                     if made is None:
                         made = make()
                         self.tell_of_sizes(arguments.key)
+                    self.tell_of_ints(arguments)
                     self.count(made, arguments.key)
                     self.remember(arguments.key, made)
         except TraceError as error:
@@ -196,6 +198,19 @@ class Compiled:
                     f"{self.name} is compiled anew for each size of its arguments, since {why}. "
                     "Arguments can be filled up to one size."
                 )
+
+    def tell_of_ints(self, arguments: Arguments) -> None:
+        """A warning if each value of an int costs a program of its own."""
+        key = loosened(arguments.key)
+        for number, (place, value) in enumerate(ints_of(key)):
+            seen = self.ints.setdefault((place, key[:place], key[place + 1 :]), set())
+            if value not in seen and len(seen) == MANY - 1:
+                names = names_of([int], self.function, arguments.args, arguments.kwargs)
+                warn(
+                    f"{self.name} is compiled anew for each value of the int {names[number]!r}. "
+                    "If it is no size or index, it can be passed as a float or a 0-d tensor."
+                )
+            seen.add(value)
 
     def count(self, made: Specialization, key: Any) -> None:
         """An error if something around the function changes at every call."""

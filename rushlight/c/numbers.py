@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -12,7 +10,7 @@ import numpy as np
 
 from rushlight.compile import Compiled
 from rushlight.errors import warn
-from rushlight.graph.arguments import mapped
+from rushlight.graph.arguments import mapped, names_of
 from rushlight.graph.host import LIFTED
 from rushlight.graph.scalars import number_of
 from rushlight.graph.script.calls import scripted
@@ -42,7 +40,7 @@ def traced(function: Callable[..., Any], given: Arguments) -> tuple[Traced, list
 
     A float whose value the function needs while it is traced is a constant, with a warning.
     """
-    names = float_names(function, given)
+    names = names_of(LIFTED, function, *given)
     chosen = set(range(len(names)))
     try:
         return attempt(function, given, chosen)
@@ -87,24 +85,3 @@ def attempt(
         if other is None:
             raise
     return Compiled(Numbered(other, tensors)).traced(*args, **kwargs), tensors
-
-
-def float_names(function: Callable[..., Any], given: Arguments) -> list[str]:
-    """What each float among the arguments is called."""
-    args, kwargs = given
-    names = [f"argument {i}" for i in range(len(args))]
-    try:
-        own = inspect.signature(getattr(function, "forward", function)).parameters
-        names[: len(own)] = list(own)[: len(args)]
-    except (TypeError, ValueError):
-        pass
-    found: list[str] = []
-
-    def note(name: str, leaf: Any) -> Any:
-        if type(leaf) in LIFTED:
-            found.append(name)
-        return leaf
-
-    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-        mapped(value, functools.partial(note, name))
-    return found

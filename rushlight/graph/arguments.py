@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import inspect
 from collections.abc import Callable, Container, Iterable, Iterator
 from operator import is_
 from typing import Any
@@ -207,6 +209,38 @@ def mapped(x: Any, change: Callable[[Any], Any], anew: bool = False) -> Any:
         same = not anew and all(map(is_, new.values(), old.values()))
         return x if same else with_fields(x, new)
     return change(x)
+
+
+def names_of(
+    kinds: Container[type], function: Callable[..., Any], args: Any, kwargs: Any
+) -> list[str]:
+    """What arguments are called in which there are values of some types: a name for each value.
+
+    >>> names_of([int], lambda x, sizes: x, (1.0, [2, 3]), {})
+    ['sizes', 'sizes']
+    """
+    names = [f"argument {i}" for i in range(len(args))]
+    try:
+        own = inspect.signature(getattr(function, "forward", function)).parameters
+        names[: len(own)] = list(own)[: len(args)]
+    except (TypeError, ValueError):
+        pass
+    found: list[str] = []
+
+    def note(name: str, leaf: Any) -> Any:
+        if type(leaf) in kinds:
+            found.append(name)
+        return leaf
+
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        mapped(value, functools.partial(note, name))
+    return found
+
+
+def ints_of(key: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """The ints among arguments of this key, each with its place there."""
+    pairs = enumerate(key)
+    return [(i, x[1]) for i, x in pairs if type(x) is tuple and len(x) == 2 and x[0] is int]
 
 
 def containers(x: Any, path: str) -> Iterator[Watch]:

@@ -191,3 +191,48 @@ def test_a_trace_keeps_its_prints_out_of_graphs(capsys: pytest.CaptureFixture[st
     graph = rl.graph(step, rl.ones(1))
     assert "show" not in str(graph)
     assert capsys.readouterr().out == "traced\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda step, i: step(rl.ones(2), i),
+        lambda step, i: step(rl.ones(i + 1), i),
+        lambda step, i: step(rl.ones(2), it=i),
+        lambda step, i: step(rl.ones(2), {"a": 0.5, "b": [3, i]}),
+    ],
+    ids=["place", "sizes", "name", "inside"],
+)
+def test_an_int_that_changes_is_told_of_early(call: Any) -> None:
+    compiled = rl.compile(lambda x, it: x + (it if isinstance(it, int) else it["b"][1]))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for i in (*range(7), *range(7)):
+            assert call(compiled, i)[0] == 1 + i
+        assert not told
+        for i in range(7, 20):
+            call(compiled, i)
+    assert len(told) == 1
+    assert "anew for each value of the int 'it'." in str(told[0].message)
+    assert "can be passed as a float or a 0-d tensor" in str(told[0].message)
+
+
+def test_an_int_of_a_method_has_its_name() -> None:
+    class Net(nn.Module):
+        def forward(self, x: Any, depth: int) -> Any:
+            return x * depth
+
+    compiled = rl.compile(Net())
+    for i in range(7):
+        compiled(ONE, i)
+    with pytest.warns(UserWarning, match="value of the int 'depth'"):
+        compiled(ONE, 7)
+
+
+def test_ints_and_sizes_that_do_not_change_are_not_told_of(recwarn: Any) -> None:
+    compiled = rl.compile(lambda x, a, b: x * a + b)
+    for n in range(1, 4):
+        for a in range(3):
+            for b in range(3):
+                compiled(rl.ones(n), a, b)
+    assert not recwarn.list

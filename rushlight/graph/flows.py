@@ -59,14 +59,15 @@ class Made:
     ``outside`` is what its parts capture; ``changed`` what of that they change.
     """
 
+    tracked: Sequence[int]  # which results have gradients
+    wanted: Sequence[Tensor]  # of which tensors
+
     def __init__(self, trace: Trace, parts: Sequence[Part]) -> None:
         self.trace, self.parts = trace, parts
         # Dicts, whose keys are found by identity: symbols are not compared.
         self.outside = {x: None for part in parts for x in part.closed}
         self.changed = {x: None for part in parts for x in part.changed}
         self.again: Callable[[Sequence[Tensor]], list[Tensor]] | None = None
-        self.tracked: list[int] = []  # which results have gradients
-        self.wanted: list[Tensor] = []  # of which tensors
         self.owners = {
             x: part.owner(x) for part in parts for x in part.changed if isinstance(x, Symbol)
         }
@@ -218,13 +219,20 @@ class Branches(Made):
 class Loop(Made):
     """A node whose body runs many times: it carries values, and what it changes outside."""
 
-    def __init__(self, trace: Trace, parts: Sequence[Part], leaves: Sequence[Tensor]) -> None:
-        super().__init__(trace, parts)
+    def __init__(
+        self,
+        trace: Trace,
+        parts: Sequence[Part],
+        leaves: Sequence[Tensor],
+        rows: Sequence[Tensor] = (),
+    ) -> None:
         self.part, self.carried = parts[0], list(leaves)
         self.before = [is_tracked(t) for t in leaves]
+        self.track(rows)  # first: gradients may capture more, such as a number of elements
+        super().__init__(trace, parts)
         self.still = [x for x in self.outside if x not in self.changed]
 
-    def track(self, others: Sequence[Tensor] = ()) -> None:
+    def track(self, others: Sequence[Tensor]) -> None:
         """Which carried values and results have gradients, and with respect to what."""
         part, count = self.part, len(self.carried)
         known = {
@@ -297,7 +305,6 @@ class While(Loop):
 
     def __init__(self, trace: Trace, part: Part, asked: Part, leaves: Sequence[Tensor]) -> None:
         super().__init__(trace, [part, asked], leaves)
-        self.track()
         self.wanted = [self.carried[i] for i in self.moving] + self.constants
         self.condition = self.graph(asked, asked.outputs)
         self.body = self.graph(part, self.ends())
@@ -352,9 +359,8 @@ class Rows(Loop):
         length: int,
         reverse: bool,
     ) -> None:
-        super().__init__(trace, [part], leaves)
+        super().__init__(trace, [part], leaves, xs)
         self.xs, self.length, self.reverse = list(xs), trace.attribute(length), reverse
-        self.track(xs)
         self.tracked_xs = [i for i, x in enumerate(xs) if part.leaves[len(leaves) + i]._history]
         self.wanted = [self.carried[i] for i in self.moving] + self.constants
         self.wanted += [xs[i] for i in self.tracked_xs]

@@ -43,10 +43,17 @@ def script(x):
     return h.sum(0)
 
 
+def means(x):
+    """The gradient of a mean needs the number of its elements, forward does not."""
+    while x.abs().sum() < 2000:
+        x = x * 1.5 + x.mean(0) + rl.nn.functional.mse_loss(x, x.sin())
+    return rl.scan(lambda total, row: (total + x.mean() * row.sum(), None), x.sum() * 0.01, x)[0]
+
+
 SIZES = [(4, 5), (6, 5), (3, 5), (8, 7), (1, 5), (2, 9), (30, 40), (1, 1)]
 
 
-@pytest.mark.parametrize("function", [branch, recurrence, repeated, nested, script])
+@pytest.mark.parametrize("function", [branch, recurrence, repeated, nested, script, means])
 @pytest.mark.parametrize("wanted", [False, True])
 def test_control_flow_of_any_size(function, wanted):
     rl.manual_seed(0)

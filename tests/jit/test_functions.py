@@ -217,6 +217,19 @@ class TestSizes:
             x = rl.rand(*shape)
             assert rl.allclose(loaded(x), net(x), atol=1e-5)
 
+    def test_a_loop_whose_gradient_needs_a_number_of_elements(self):
+        def f(x):
+            total = x.sum()
+            while total < 20:
+                total = total + x.mean()
+            return total
+
+        loaded = reloaded(rl.jit.trace(f, rl.rand(4, 3)))
+        for n in (4, 3, 9):
+            x = rl.rand(n, 3, requires_grad=True)
+            (found,), (expected,) = [rl.autograd.grad(g(x), [x]) for g in (loaded, f)]
+            assert rl.allclose(found, expected, atol=1e-5)
+
     def test_equal_sizes_may_become_different_ones(self):
         loaded = reloaded(rl.jit.trace(lambda x: x.exp(), rl.rand(4, 4)))
         assert loaded(rl.zeros(2, 5)).shape == (2, 5)

@@ -322,9 +322,9 @@ class Assembly:
         self.reshaped = {n: pair for n, pair in self.reshaped.items() if pair[0] in made}
 
     def keep(self, kind: TensorType) -> int:
-        """The slot of memory that is kept from call to call."""
+        """The slot of memory that is kept from call to call; without elements it is a byte."""
         offset = -(-self.program.kept // ALIGNMENT) * ALIGNMENT
-        self.program.kept = offset + kind.nbytes
+        self.program.kept = offset + max(1, kind.nbytes)
         return self.add("kept", offset, kind)
 
     def recurrence(self, number: int, node: Node) -> None:

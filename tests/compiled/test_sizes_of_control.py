@@ -71,6 +71,21 @@ def test_control_flow_of_any_size(function, wanted):
     assert sum(map(len, compiled.any_size.known.values())) <= 3
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_values_without_elements_that_are_the_same_at_each_step(wanted):
+    def turned(x, y):
+        body = lambda i, y: (i + 1, rl.cat([x[1:] * 2, y[:1]]))  # noqa: E731
+        return rl.while_loop(lambda i, y: i < 2, body, (0, y))[1]
+
+    compiled = rl.compile(turned, dynamic=True, fullgraph=True)
+    for n in (3, 1, 2, 1):
+        x, y = rl.randn(n, 3, requires_grad=wanted), rl.randn(n, 3, requires_grad=wanted)
+        assert rl.allclose(compiled(x, y), turned(x, y))
+        if wanted:
+            pairs = [rl.autograd.grad(f(x, y).sum(), [x, y]) for f in (compiled, turned)]
+            assert all([rl.allclose(a, b) for a, b in zip(*pairs, strict=True)])
+
+
 def test_an_error_inside_names_its_line():
     compiled = rl.compile(
         lambda x, i: rl.cond(x.sum() > 0, lambda x, i: x[i], lambda x, i: x[0], (x, i)),

@@ -156,7 +156,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
             lambda i, value: (i + 1, body_fun(i, value)),
             (begin, init_val),
         )[1]
-    first, last = int(lower), int(upper)
+    first, last = whole(lower), whole(upper)
     if last <= first:
         return Tree(init_val, "fori_loop: a carried value is").whole
     steps = ops.arange(first, last)
@@ -215,7 +215,7 @@ def foldl(fn: Callable[..., Any], elems: Any, initializer: Any = None) -> Any:
             raise ValueError("foldl: without an initializer there must be at least one row")
         initializer = rows.build([x[0] for x in rows.leaves])
         elems = rows.build([x[1:] for x in rows.leaves])
-        if not len(Tree(elems, "foldl: elems is").leaves[0]):
+        if not Tree(elems, "foldl: elems is").leaves[0].shape[0]:
             return initializer
     return sweep("foldl", lambda value, x: (fn(value, x), None), initializer, elems)[0]
 
@@ -281,7 +281,7 @@ def rows_of(name: str, leaves: Sequence[Tensor], length: int | None) -> int:
     for x in leaves:
         if not x.ndim:
             raise ValueError(f"{name}: xs must have rows, got a tensor without dimensions")
-    sizes = [x.shape[0] for x in leaves] + ([] if length is None else [int(length)])
+    sizes = [x.shape[0] for x in leaves] + ([] if length is None else [whole(length)])
     if not sizes:
         raise ValueError(f"{name}: without xs, length= says how many steps there are")
     if any([n != sizes[0] for n in sizes]):
@@ -289,6 +289,11 @@ def rows_of(name: str, leaves: Sequence[Tensor], length: int | None) -> int:
     if sizes[0] < 0:
         raise ValueError(f"{name}: length= must not be negative, got {sizes[0]}")
     return sizes[0]
+
+
+def whole(n: Any) -> int:
+    """An int; a size that may change stays one."""
+    return n if is_extent(n) else int(n)
 
 
 class Star:

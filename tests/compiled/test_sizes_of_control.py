@@ -50,10 +50,28 @@ def means(x):
     return rl.scan(lambda total, row: (total + x.mean() * row.sum(), None), x.sum() * 0.01, x)[0]
 
 
+def counted(x):
+    body = lambda t, h: (x[t] + h).tanh() + x[t - 1]  # noqa: E731
+    return rl.fori_loop(0, x.shape[0], body, rl.zeros(x.shape[1]))
+
+
+def steps_without_rows(x):
+    return rl.scan(lambda h, _: ((h + 1).sin(), h), x.sum(0), None, length=x.shape[0])
+
+
+def folded(x):
+    return rl.foldl(lambda h, row: (h + row).tanh(), x)
+
+
 SIZES = [(4, 5), (6, 5), (3, 5), (8, 7), (1, 5), (2, 9), (30, 40), (1, 1)]
 
 
-@pytest.mark.parametrize("function", [branch, recurrence, repeated, nested, script, means])
+FUNCTIONS = [
+    branch, recurrence, repeated, nested, script, means, counted, steps_without_rows, folded,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("wanted", [False, True])
 def test_control_flow_of_any_size(function, wanted):
     rl.manual_seed(0)
@@ -69,6 +87,15 @@ def test_control_flow_of_any_size(function, wanted):
             assert rl.allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert len(compiled.known) <= 2  # of one row, a loop may be none
     assert sum(map(len, compiled.any_size.known.values())) <= 3
+
+
+def test_one_program_counts_to_any_size():
+    compiled = rl.compile(counted, dynamic=True, fullgraph=True)
+    for n in range(3, 43):
+        x = rl.randn(n, 4)
+        assert rl.allclose(compiled(x), counted(x), atol=1e-5)
+    assert not compiled.known
+    assert sum(map(len, compiled.any_size.known.values())) == 1
 
 
 @pytest.mark.parametrize("wanted", [False, True])

@@ -105,6 +105,7 @@ class Compiled:
         self.ints: dict[Any, set[int]] = {}  # values, by keys without one of the ints
         self.made: dict[Any, int] = {}  # how often programs were made for a key
         self.refused: dict[Any, str] = {}  # arguments of these kinds run in dynamic mode, and why
+        self.told: set[Any] = set()  # kinds of arguments of which there was a warning
         self.crowded = False  # whether programs were dropped
         self.any_size = AnySize(self.dynamic)
 
@@ -193,7 +194,8 @@ class Compiled:
         why = self.any_size.refuse(kind)
         if why is not None:
             made = self.made[kind] = self.made.get(kind, 0) + 1
-            if made == MANY:
+            if made >= MANY and kind not in self.told:
+                self.told.add(kind)
                 warn(
                     f"{self.name} is compiled anew for each size of its arguments, since {why}. "
                     "Arguments can be filled up to one size."

@@ -304,7 +304,7 @@ class Extents:
 
     def __init__(self, trace: Trace, sizes: Sizes) -> None:
         self.trace, self.sizes = trace, sizes
-        self.conditions: dict[Condition, None] = {}
+        self.conditions: dict[Condition, str] = {}  # and the lines where they were decided
         self.checked: dict[int, tuple[Any, int, bool]] = {}  # sizes with how many of them hold
         self.numbers: dict[Dim, Host] = {}
 
@@ -331,7 +331,9 @@ class Extents:
                 raise Settled(symbols_of(left), user_line(), chosen=True)
             if answer is (relation is operator.eq):
                 need_remainders(left, lambda places: partly(left, places) == right, user_line())
-        self.conditions[Condition(relation, left, right, answer)] = None
+        condition = Condition(relation, left, right, answer)
+        if condition not in self.conditions:
+            self.conditions[condition] = user_line()
         return answer
 
     def possible(self, sizes: Mapping[str, int]) -> bool:

@@ -38,7 +38,8 @@ class Shapes:
         steps: Mapping[Sides, int] = MappingProxyType({}),
     ) -> None:
         self.sizes, self.steps = Sizes(), steps
-        self.conditions: Sequence[Condition] = ()
+        self.conditions: Mapping[Condition, str] = {}  # and the lines where they were decided
+        self.line = ""  # where a size was needed as a number
         self.list: list[tuple[Size, ...]] = []
         self.right: set[Sides] = set()
         symbols: dict[Sides, Dim] = {}
@@ -56,11 +57,9 @@ class Shapes:
 
     def match(self, shapes: Sequence[Sides]) -> Mapping[str, int] | None:
         """What the symbols are for tensors of these shapes; None if the program is not for them."""
-        found: dict[str, int] = {}
-        for own, shape in zip(self.list, shapes, strict=True):
-            for size, n in zip(own, shape, strict=True):
-                if not solve(size, n, found):
-                    return None
+        found = self.solved(shapes)
+        if found is None:
+            return None
         key = tuple(found.values())
         if key not in self.right:
             if not all([condition.holds(found) for condition in self.conditions]):
@@ -68,6 +67,25 @@ class Shapes:
             if len(self.right) < REMEMBERED:
                 self.right.add(key)
         return found
+
+    def solved(self, shapes: Sequence[Sides]) -> dict[str, int] | None:
+        """What the symbols are, whatever was decided."""
+        found: dict[str, int] = {}
+        for own, shape in zip(self.list, shapes, strict=True):
+            for size, n in zip(own, shape, strict=True):
+                if not solve(size, n, found):
+                    return None
+        return found
+
+    def objection(self, shapes: Sequence[Sides]) -> str:
+        """Why the program is not for tensors of these shapes."""
+        found = self.solved(shapes)
+        if found is not None:
+            for condition, line in self.conditions.items():
+                if not condition.holds(found):
+                    return f"they decide what it does at {line}"
+        where = f" at {self.line}" if self.line else ""
+        return f"they are needed as numbers of Python's{where}"
 
     def finer(self, error: Settled) -> dict[Sides, int]:
         """The steps with which a function can be traced that needs remainders."""
@@ -128,6 +146,10 @@ class AnySize:
         met = self.met.setdefault(kind, first_sizes(arguments.tensors, self.dynamic))
         met.append(shapes_of(arguments.tensors))
         del met[1:-MOST]
+        why = self.crowd(kind, met[-1])
+        if why is not None:
+            self.doubts[kind] = why
+            return None
         calls, settled = met, set[Sides]()
         steps: dict[Sides, int] = {}
         line, chosen = "", False
@@ -151,10 +173,18 @@ class AnySize:
                 self.doubts[kind] = f"no program serves them all ({error})"
                 return None
             else:
+                shapes.line = line
                 return made
         if settled and not chosen and kind not in self.known and len(met) > SEEN:
             self.doubts[kind] = f"they are needed as numbers of Python's at {line}"
         return None
+
+    def crowd(self, kind: Any, shapes: Sequence[Sides]) -> str | None:
+        """Why none of many programs serves these sizes; None if there are few, or one does."""
+        known = self.known.get(kind, [])
+        if len(known) < MOST or any([made.shapes.match(shapes) is not None for made in known]):
+            return None
+        return known[0].shapes.objection(shapes)
 
     def refuse(self, kind: Any) -> str | None:
         """Why arguments of this kind have a program for each size, if they do.

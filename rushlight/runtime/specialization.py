@@ -189,10 +189,10 @@ class Specialization:
         trace = traced.trace
         self.shapes = shapes
         if shapes is not None and trace.extents is not None:
-            shapes.conditions = list(trace.extents.conditions)
+            shapes.conditions = trace.extents.conditions
         executable: Any = Executable
         if shapes is not None:
-            executable = functools.partial(General, shapes.sizes, shapes.conditions)
+            executable = functools.partial(General, shapes.sizes, [*shapes.conditions])
         self.seconds = seconds  # that the trace took
         self.graph, self.guards, self.cell = graph, guards, cell
         self.objects = traced.arguments.objects  # kept, since their identities are in the key

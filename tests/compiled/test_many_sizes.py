@@ -86,6 +86,43 @@ def test_two_programs_serve_64_batch_sizes_and_64_lengths():
     assert programs(compiled) == (1, 1)
 
 
+def rows_in_a_list(x):
+    rows = []
+    for i in range(x.shape[0]):
+        rows.append(x[i] * (i + 1))
+    return rl.stack(rows)
+
+
+def steps_while(x):
+    i, total = 0, x.sum(0)
+    while i < x.shape[0]:
+        total = total.sin() + x[i]
+        i += 1
+    return total
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [(rows_in_a_list, "needed as numbers of Python's"), (steps_while, "decide what it does")],
+)
+def test_a_function_that_needs_each_size_gets_a_program_for_each(function, why, dynamic):
+    compiled = rl.compile(function, fullgraph=True, dynamic=dynamic)
+    most = rl.config.recompiles + 4
+
+    def run():
+        for n in range(3, 3 + most):
+            x = rl.randn(n, 2)
+            assert rl.allclose(compiled(x), function(x), atol=1e-5)
+
+    with pytest.warns(UserWarning, match=rf"each size .*{why} at .*many_sizes.py:\d+") as told:
+        run()
+    assert len(told) == 1
+    assert sum(programs(compiled)) == most
+    run()
+    assert sum(programs(compiled)) == most
+
+
 @pytest.mark.parametrize(
     "wrong", [(rl.ones(2), "a"), (3, 0), (rl.ones(2), 1.5)], ids=["text", "number", "float"]
 )

@@ -212,7 +212,7 @@ class Symbol:
 
     def refuse(self) -> NoReturn:
         """Elements are not known while a function is traced."""
-        kind = f"{self.dtype.name}{list(self.shape)}"
+        kind = f"{self.dtype.name}{list(self.template.shape)}"  # of this call, if sizes change
         if self.trace is not local.state.trace:
             if not self.trace.over.is_set():
                 raise TraceError(

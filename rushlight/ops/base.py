@@ -91,6 +91,7 @@ class Op:
     library: str = ""  # why none of them: programs call ``eager``
     infer: Any = None  # (arrays, attrs): arrays like the results, of which only the types count
     compute_into: Any = None  # (arrays, attrs, out): ``compute``, its result written to an array
+    tried: bool = True  # files are checked by its kernel on zeros, too: it asks about no values
     dynamic: bool = False  # the shape of the result depends on values: it cannot be traced
     title: str = ""  # what messages call it, if users know it by other names
 

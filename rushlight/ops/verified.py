@@ -22,7 +22,7 @@ ERRORS = {
 class Verified(Op):
     """``x``, of which every element ``holds``; else the error of this name and message."""
 
-    function = method = False
+    function = method = tried = False
 
     def check(self, x: Tensor, holds: Tensor, error: str, message: str) -> Any:
         return (x, holds), {"error": error, "message": message}

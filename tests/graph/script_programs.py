@@ -1076,6 +1076,14 @@ def checked(x, w):
     return x * 2
 
 
+def telling(x):
+    print(x)
+    assert (x > 0).all(), "must be positive"
+    if x.sum() > 100:
+        raise ValueError(f"too large: {x.sum().item():.1f}")
+    return x.log()
+
+
 def speaking(x):
     n = 0
     while x.sum() < 10:

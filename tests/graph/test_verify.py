@@ -134,6 +134,7 @@ def test_branches_loops_and_draws_are_right():
         ("%1: f32[1] = slice(%0, dim=-1, start=0, end=1, step=1)", "slice: dim=-1"),
         ("%1: f32[3] = view(%0, shape=(-1,))", "view: shape"),
         ("%1: f32[3] = verified(%0, %0, error='exec', message='print(1)')", "verified: "),
+        ("%1: i64[] = script.show(%0, texts=('',), forms=())", "show: .* no count"),
         ("%1: f32[1,3] = unsqueeze(%0, dim=9)", "unsqueeze: dim=9"),
         ("%1: f32[3] = item(%0, index=0)", "item: "),
         ("%1: i64[3] = unique(%0)", "unique: "),
@@ -144,3 +145,29 @@ def test_what_is_wrong_is_named(text, message):
     graph = parse(f"graph(%0: f32[3]):\n  {text}\n  return %1")
     with pytest.raises(TypeError, match=message):
         verify(graph)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("kind='ValueError'", "kind='exec'", "'exec' is no error"),
+        ("kind='ValueError'", "kind='SystemExit'", "'SystemExit' is no error"),
+        ("kind='ValueError'", "kind='__loader__'", "'__loader__' is no error"),
+        ("kind='ValueError'", "kind=1", "1 is no error"),
+        ("('a ', '')", "('a ',)", "no texts around 1 values"),
+        ("('a ', '')", "('a ', 1)", "its texts are none"),
+        ("('n.2f',)", "('n.2f', 'n')", "no texts"),
+        ("('n.2f',)", "('n.99999999f',)", "cannot be written as"),
+        ("('n.2f',)", "('',)", "cannot be written as"),
+        ("%2: f32[]", "%2: f32[3]", "cannot be written as"),
+        ("%1: b1[]", "%1: b1[3]", "is no error"),
+        ("%0: i64[]", "%0: f32[]", "no count"),
+    ],
+)
+def test_texts_and_errors_of_a_file_are_looked_at(old, new, message):
+    line = "script.check(%0, %1, %2, kind='ValueError', texts=('a ', ''), forms=('n.2f',))"
+    text = f"graph(%0: i64[], %1: b1[], %2: f32[]):\n  %3: i64[] = {line}\n  return %3"
+    verify(parse(text))
+    assert old in text
+    with pytest.raises(TypeError, match=message):
+        verify(parse(text.replace(old, new, 1)))

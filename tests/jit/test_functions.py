@@ -16,6 +16,7 @@ import pytest
 import rushlight as rl
 from rushlight.jit import RecursiveScriptModule, ScriptFunction
 from rushlight.symbol import TraceError
+from tests.graph.script_programs import telling
 
 ROOT = str(Path(rl.__file__).parents[1])
 
@@ -270,6 +271,19 @@ class TestFunctions:
         loaded = reloaded(f)
         assert loaded(rl.ones(3), 2.0).tolist() == [2.0] * 3
         assert loaded(rl.ones(3), 4.0).tolist() == [-3.0] * 3
+
+    def test_what_a_graph_says_is_said_by_calls_alone(self, capsys):
+        made = rl.jit.trace(telling, rl.ones(4))
+        capsys.readouterr()
+        loaded = reloaded(made)
+        assert not capsys.readouterr().out
+        for n in (4, 9, 9):
+            assert loaded(rl.ones(n)).tolist() == [0] * n
+            assert capsys.readouterr().out == f"{rl.ones(n)}\n"
+        with pytest.raises(AssertionError, match="must be positive"):
+            loaded(-rl.ones(4))
+        with pytest.raises(ValueError, match=r"too large: 400\.0"):
+            loaded(rl.full((4,), 100.0))
 
     def test_structures_of_arguments_and_results(self):
         Pair = namedtuple("Pair", ["first", "second"])

@@ -6,7 +6,7 @@ order is data flow, in branches and loops too, and none is lost.
 
 from __future__ import annotations
 
-import builtins
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -22,6 +22,7 @@ from rushlight.graph.script.flow import truth
 from rushlight.graph.script.variables import Failed, journal
 from rushlight.ops import ops
 from rushlight.ops.base import Op, registry
+from rushlight.ops.verified import ERRORS
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor, wrap
 
@@ -30,15 +31,33 @@ class Say(Op, abstract=True):
     """Speaks to the user while a program runs; its result is the count after it."""
 
     namespace = "script"
-    function = method = differentiable = False
+    function = method = differentiable = tried = False
     library = "it speaks to the user"
 
-    def infer(self, arrays: Any, attrs: Any) -> np.ndarray:
+    def told(self, count: Any, values: Sequence[Any], attrs: Any) -> np.ndarray:
+        """A count, or an error unless ``values`` can be written so: a file may say anything."""
+        texts, forms = attrs["texts"], attrs["forms"]
+        if not type(texts) is type(forms) is tuple or len(texts) != len(forms) + 1:
+            raise TypeError(f"there are no texts around {len(values)} values")
+        if not all([type(text) is str for text in (*texts, *forms)]):
+            raise TypeError("its texts are none")
+        for form, value in zip(forms, values, strict=True):
+            if not FORM.fullmatch(form) or (form[0] == "n" and value.size != 1):
+                raise TypeError(f"a value {value.shape} cannot be written as {form!r:.40}")
+        if count.shape or count.dtype != np.int64:
+            raise TypeError("what it counts with is no count")
         return np.zeros((), np.int64)
+
+
+FORM = re.compile(r"[nt](?!.*\d{5}).{0,40}", re.DOTALL)
+"""Of a number or a tensor, then ``!`` or what ``format`` takes: no text is much longer for it."""
 
 
 class Show(Say):
     """Prints a text with values in it."""
+
+    def infer(self, arrays: Any, attrs: Any) -> np.ndarray:
+        return self.told(arrays[0], arrays[1:], attrs)
 
     def eager(self, count: Any, *values: Any, texts: Any, forms: Any) -> Any:
         print(written(texts, forms, values), end="")
@@ -48,9 +67,14 @@ class Show(Say):
 class Check(Say):
     """Raises an exception unless a condition holds."""
 
+    def infer(self, arrays: Any, attrs: Any) -> np.ndarray:
+        if attrs["kind"] not in ERRORS or arrays[1].size != 1:
+            raise TypeError(f"{attrs['kind']!r:.40} is no error that a value can lead to")
+        return self.told(arrays[0], arrays[2:], attrs)
+
     def eager(self, count: Any, holds: Any, *values: Any, kind: Any, texts: Any, forms: Any) -> Any:
         if not holds:
-            raise getattr(builtins, kind)(*filter(None, [written(texts, forms, values)]))
+            raise ERRORS[kind](*filter(None, [written(texts, forms, values)]))
         return count + 1
 
 
@@ -67,7 +91,7 @@ def written(texts: Sequence[str], forms: Sequence[str], values: Sequence[Any]) -
     shown = []
     for form, value in zip(forms, values, strict=True):
         x = value.item() if form[0] == "n" else wrap(np.asarray(value))
-        shown.append(repr(x) if form[1:2] == "!" else format(x, form[1:]))
+        shown.append(repr(x) if form[1:] == "!" else format(x, form[1:]))
     return "".join([part for pair in zip(texts, [*shown, ""], strict=True) for part in pair])
 
 
@@ -186,10 +210,10 @@ def fail(line: int, make: Callable[[], Any]) -> None:
         raise error
     kind = type(error).__name__
     refuse_caught(kind)
-    if getattr(builtins, kind, None) is not type(error):
+    if ERRORS.get(kind) is not type(error):
         raise TraceError(
             f"{kind} is raised at {user_line()} if tensors say so; a graph can raise the "
-            "exceptions of Python itself only"
+            "errors of Python itself only"
         )
     made = Text()
     for i, part in enumerate(error.args):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from heapq import heappop, heappush
 from itertools import count
@@ -28,6 +28,7 @@ DEFAULT_DOMAINS = ("", "ai.onnx")
 MOST_DEPTH = 50  # of graphs in graphs and functions in functions
 MOST_STEPS = 200_000  # with those of functions, once for each call
 MOST_BODIES = 5_000  # of functions, one for all calls with the same attributes
+MOST_PLAIN = 1 << 16  # elements of a vector of zeros or ones that has several names
 RESERVED = frozenset((*dir(Module), *vars(Module()), "input_names", "output_names"))
 SHAPE_LIKE = (np.int64, np.int32, np.bool_)  # what shapes and axes are made of
 
@@ -42,12 +43,16 @@ DATA, KNOWN, STATISTIC = "data", "known", "statistic"
 def roles_of(steps: Sequence[Step]) -> dict[str, set[str]]:
     """What the values of a body are read as.
 
-    What only makes values that must be known is itself read as one.
+    What only makes values that must be known is itself read as one; what has a second name is
+    read as that is.
     """
     roles: dict[str, set[str]] = defaultdict(set)
     for step in reversed(steps):
         importer = step.importer
         structural = importer.host and all([roles[name] == {KNOWN} for name in step.outputs])
+        if is_identity(step):
+            roles[step.inputs[0]] |= roles[step.outputs[0]] or {DATA}
+            continue
         for name, parameter in zip(step.inputs, step.names, strict=True):
             if parameter in importer.known or structural:
                 roles[name].add(KNOWN)
@@ -57,6 +62,36 @@ def roles_of(steps: Sequence[Step]) -> dict[str, set[str]]:
             for name in body.captures:
                 roles[name].add(DATA)
     return roles
+
+
+def is_identity(step: Step) -> bool:
+    """Whether a step gives a value a second name, and nothing else."""
+    own = isinstance(step.importer.function, Call)
+    return step.op == "Identity" and not own and len(step.inputs) == len(step.outputs) == 1
+
+
+def part_merged(
+    steps: Sequence[Step], arrays: dict[str, np.ndarray], given: Collection[str]
+) -> list[Step]:
+    """Tensors that a file has merged by their values are parted; the steps without their names.
+
+    PyTorch writes equal tensors once, with a second name for each of the others. Statistics are no
+    weights, and all zeros or ones are so by chance; what is equal otherwise is tied.
+    """
+    roles, left = roles_of(steps), []
+    for step in steps:
+        name = step.inputs[0] if is_identity(step) else ""
+        if name in arrays and name not in given and is_merged(arrays[name], roles[step.outputs[0]]):
+            arrays[step.outputs[0]] = arrays[name].copy()
+        else:
+            left.append(step)
+    return left
+
+
+def is_merged(array: np.ndarray, roles: set[str]) -> bool:
+    if not is_floating(array) or STATISTIC in roles:
+        return is_floating(array)
+    return array.ndim == 1 and 1 < array.size <= MOST_PLAIN and bool((array == array[0]).all())
 
 
 def part_statistics(steps: Sequence[Step], arrays: dict[str, np.ndarray], taken: set[str]) -> None:
@@ -229,6 +264,7 @@ class Builder:
         for name in outputs:
             if name not in names:
                 raise OnnxError(f"the output {name!r} is not computed")
+        steps = part_merged(steps, arrays, inputs)
         part_statistics(steps, arrays, names)
         own |= arrays.keys()
         reads = set(outputs).union(*[step.reads() for step in steps])

@@ -427,6 +427,51 @@ def test_statistics_that_are_one_with_weights() -> None:
     assert loaded.s_var.tolist() != [1.0] * 3
 
 
+def test_tensors_that_are_merged_by_their_values() -> None:
+    """Fresh layers of PyTorch: one tensor of ones and one of zeros, with many names."""
+    text = """
+    g (float[8, 3] x) => (float[8, 3] y) {
+        var = Identity(s)
+        t = Identity(s)
+        next_var = Identity(t)
+        mean = Identity(b)
+        next_mean = Identity(mean)
+        c = Identity(b)
+        v = Identity(w)
+        h = Gemm(x, w, b)
+        z = BatchNormalization(h, s, c, mean, var)
+        k = MatMul(z, v)
+        y = BatchNormalization(k, t, c, next_mean, next_var)
+    }
+    """
+    w = rl.randn(3, 3)
+    file = model(text, 15, s=np.ones(3, np.float32), b=np.zeros(3, np.float32), w=w.numpy())
+    loaded = rl.onnx.load(file)
+    statistics = {"var", "next_var", "mean", "next_mean"}
+    assert {name for name, _ in loaded.named_buffers()} == statistics
+    assert {name for name, _ in loaded.named_parameters()} == {"s", "t", "b", "c", "w"}
+
+    linear, first, second = rl.nn.Linear(3, 3), rl.nn.BatchNorm1d(3), rl.nn.BatchNorm1d(3)
+    net = rl.nn.ModuleList([linear, first, second])
+    with rl.no_grad():
+        linear.weight.copy_(w.T)
+        linear.bias.zero_()
+    second.bias = first.bias  # which the file has under one name
+    x = rl.randn(8, 3)
+    for mode in (False, True):
+        pairs = [(m.train(mode), rl.optim.SGD(m.parameters(), 0.1)) for m in (loaded, net)]
+        for _ in range(3):
+            losses = []
+            for m, optimizer in pairs:
+                y = m(x) if m is loaded else second(first(linear(x)) @ linear.weight.T)
+                losses.append((y - 1).square().mean())
+                optimizer.zero_grad()
+                losses[-1].backward()
+                optimizer.step()
+            assert_close(*losses)
+    assert_close(loaded.next_var, second.running_var)
+
+
 def test_max_roi_pool() -> None:
     text = """
     g (float[N, C, H, W] x, float[R, 5] rois) => (float[R, C, 2, 2] y) {

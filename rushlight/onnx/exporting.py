@@ -131,6 +131,11 @@ def export(
             raise OnnxExporterError("the model returns no tensor, so a file of it has no result")
         outputs = chosen_names("output_names", output_names, traced.outputs)
         check_writes(traced, training)
+        if traced.said:
+            warn(
+                f"the exported model prints nothing and checks no values, as the model does at "
+                f"{', '.join(traced.said)}: ONNX has no operators for that"
+            )
         writer = written(traced, inputs, outputs, opset, do_constant_folding)
         program = ONNXProgram(writer, type(model).__name__, traced.symbols)
         if verbose:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,10 @@ from rushlight.autograd.modes import local, no_grad
 from rushlight.export.changing import Changing
 from rushlight.export.dynamic_shapes import Changes
 from rushlight.graph.arguments import fields_of, flatten, is_record
+from rushlight.graph.attributes import nested
 from rushlight.graph.ir import Graph, Node
 from rushlight.graph.scalars import Scalar
+from rushlight.graph.script.says import COUNT, Say
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.onnx.options import OnnxExporterError, state
@@ -36,6 +39,7 @@ class Traced(NamedTuple):
     symbols: dict[str, str]  # names of sizes that change, by their symbols
     possible: Callable[[Any], bool] | None  # whether the graph is right for sizes, by symbols
     generators: list[Node]  # captured states of random generators
+    said: list[str]  # the lines that print or check values, which the graph need not do
 
 
 class Call:
@@ -93,8 +97,21 @@ def trace(
     symbols = {symbol: label_of(key, inputs) for symbol, key in keys.items()}
     extents = made.trace.extents
     possible = None if extents is None else extents.possible
-    graph, outputs = made.graph, call.outputs
-    return Traced(graph, arrays, names, parameters, outputs, numbers, symbols, possible, generators)
+    counts = [c.node for c in captures if c.tensor is COUNT]
+    writes = tuple([pair for pair in made.graph.writes if pair[0] not in counts])
+    return Traced(
+        replace(made.graph, writes=writes), arrays, names, parameters, call.outputs, numbers,
+        symbols, possible, generators, list(dict.fromkeys(lines_said(made.graph))),
+    )  # fmt: skip
+
+
+def lines_said(graph: Graph) -> Iterator[str]:
+    """The lines of a graph, and of those inside, that print or check values."""
+    for node in graph.nodes():
+        if isinstance(node.op, Say):
+            yield str(node.source)
+        for inner in nested(node.attrs):
+            yield from lines_said(inner)
 
 
 def label_of(key: Any, inputs: Sequence[str]) -> str:

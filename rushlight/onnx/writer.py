@@ -22,6 +22,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.dims import symbols_of
 from rushlight.graph.ir import CAPTURED, CONSTANT, INPUT, ITEM, Graph, Node, TensorType, compute
+from rushlight.graph.script.says import Say
 from rushlight.graph.streams import STATE
 from rushlight.onnx.elements import NUMBERS
 from rushlight.onnx.options import OnnxExporterError
@@ -302,6 +303,8 @@ class Writer:
             return True
         if not all([n is None or n in self.arrays for n in node.inputs]):
             return False
+        if isinstance(node.op, Say):
+            return False  # it would speak now
         if node.op is ITEM:
             return True
         kinds = node.type if isinstance(node.type, tuple) else (node.type,)

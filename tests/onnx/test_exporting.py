@@ -21,6 +21,7 @@ from rushlight.onnx.verifying import interpreted
 from rushlight.ops.base import registry
 from rushlight.testing import assert_close
 from tests.compiled.test_modules import CASES, DYNAMIC
+from tests.graph.script_programs import telling
 from tests.onnx.examples import CONTROL, LARGE, NETWORKS, SIZES, Example, close, runs, tensors
 
 onnx = pytest.importorskip("onnx")
@@ -197,6 +198,27 @@ def test_the_mode_is_that_of_evaluation_and_comes_back() -> None:
     assert not rl.onnx.is_in_onnx_export()
     with pytest.raises(OnnxExporterError, match=r"writes to .*running_mean"):
         rl.onnx.export(model[2], rl.randn(3, 4), training=TrainingMode.TRAINING)
+
+
+def test_what_a_model_prints_and_checks_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    weight = rl.ones(3)
+
+    def function(x):
+        print(weight)
+        while x.sum() < 10:
+            print(x)
+            x = x * 2
+        return x
+
+    for call, lines, ops in ((telling, 3, {"Log"}), (function, 2, None)):
+        with pytest.warns(UserWarning, match="prints nothing and checks no values") as caught:
+            program = rl.onnx.export(call, rl.ones(3), dynamic_axes={"x": [0]})
+        (warning,) = [str(w.message) for w in caught]
+        assert warning.count(".py:") == lines
+        assert ops is None or {*kinds(program)} == ops
+        capsys.readouterr()
+        (y,) = program(rl.ones(5))
+        assert rl.equal(y, call(rl.ones(5)))
 
 
 def test_dropout_of_training() -> None:

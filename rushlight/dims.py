@@ -549,7 +549,8 @@ class Settled(BaseException):
     """A function needs the number that a size is: its symbols are known in the next trace.
 
     ``chosen`` if it has asked for just this number, and may do without another one. If there are
-    ``steps``, then the remainders by these are enough.
+    ``steps``, then the remainders by these are enough. If it was ``asked`` for by code of the
+    user's, by ``range`` or ``len``, then that may do without it once it is converted.
     """
 
     def __init__(
@@ -558,9 +559,11 @@ class Settled(BaseException):
         line: str,
         chosen: bool = False,
         steps: Mapping[str, int] = MappingProxyType({}),
+        asked: bool = False,
     ) -> None:
         super().__init__(f"{', '.join([s.name for s in symbols])} at {line}")
         self.symbols, self.line, self.chosen, self.steps = symbols, line, chosen, steps
+        self.asked = asked
 
 
 def by_sizes(function: F) -> F:

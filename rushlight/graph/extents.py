@@ -7,8 +7,10 @@ import itertools
 import math
 import operator
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -29,7 +31,7 @@ from rushlight.dims import (
     symbols_of,
     worlds,
 )
-from rushlight.errors import user_line
+from rushlight.errors import PACKAGE, user_line
 from rushlight.graph.host import Host
 from rushlight.graph.inference import Rule, TooLarge, inferred
 from rushlight.graph.ir import Node, TensorType, type_of
@@ -253,7 +255,7 @@ def relation(operation: Callable[..., Any]) -> Callable[..., Any]:
             return self.extents.decide(operation, self.dim, dim_of(other))
         if type(other) in (float, Host):
             return operation(number(self), other)
-        if isinstance(other, Tensor) or not isinstance(other, (int, float)):
+        if isinstance(other, (Tensor, Host)) or not isinstance(other, (int, float)):
             return NotImplemented
         return operation(int(self), other)
 
@@ -267,6 +269,18 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
     setattr(Extent, f"__r{_name}__", whole(getattr(operator, _name), swapped=True))
 setattr(Extent, "__truediv__", divided)  # noqa: B010
 setattr(Extent, "__rtruediv__", divided_by)  # noqa: B010
+
+ASKED = {f.__code__ for f in (Extent.__index__, Extent.__float__, Tensor.__len__, Tensor.__iter__)}
+
+
+def asked_by_user() -> bool:
+    """Whether code of the user's itself asks for a number: a loop, ``len``, ``int``."""
+    frame: FrameType | None = sys._getframe(1)
+    below = None
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        below, frame = frame.f_code, frame.f_back
+    return below in ASKED
+
 
 SURE = {
     operator.eq: lambda a, b: a == b,
@@ -347,7 +361,7 @@ class Extents:
 
     def settle(self, dim: Dim) -> int:
         """An end to this trace: the next one is for that number."""
-        raise Settled(symbols_of(dim), user_line())
+        raise Settled(symbols_of(dim), user_line(), asked=asked_by_user())
 
     def settle_all(self) -> NoReturn:
         """An end to this trace: the next one is for the sizes of this call."""

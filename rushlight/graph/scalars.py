@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.dims import is_extent
 from rushlight.errors import user_line
 from rushlight.graph.host import Host
 from rushlight.ops import ops
@@ -80,7 +81,7 @@ def tensor_of_number(x: Any, dtype: dtypes.dtype | None = None) -> Tensor:
     assert kind is not None
     if isinstance(x, Scalar):
         t = x.tensor
-    elif isinstance(x, Host):
+    elif isinstance(x, Host) or is_extent(x):
         t = wrap(x.symbol())
     else:
         t = ops.full((), kind(x), dtype=DTYPES[kind])

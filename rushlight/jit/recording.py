@@ -97,6 +97,15 @@ class Call:
                 other = scripted(self.function, error)
                 recorder = Recorder(self, other or self.function)
                 graph = recorder.traced(shapes, converted=True)
+            except Settled as error:
+                other = scripted(self.function) if error.asked else None
+                if other is None:
+                    raise
+                recorder = Recorder(self, other)
+                try:
+                    graph = recorder.traced(shapes, converted=True)
+                except Exception:
+                    raise error from None
         return recorder.program(graph, state)
 
     def traced_for_all(self, state: State, any_size: AnySize | None) -> Program | None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from rushlight.autograd.modes import enable_grad
 from rushlight.autograd.tape import counter
-from rushlight.dims import known
+from rushlight.dims import Settled, known
 from rushlight.graph import ir
 from rushlight.graph.arguments import Arguments
 from rushlight.graph.draws import Draws
@@ -68,15 +68,23 @@ def specialize(
 ) -> Any:
     """Traces ``function`` for these arguments; with ``only_graph``, the trace is the result.
 
-    Where a value of a tensor, or a number that changes, decides what Python does, the function is
-    converted and traced again. With ``shapes``, in which sizes that change are symbols, the program
-    is one for all sizes.
+    Where a value of a tensor, or a number that changes, decides what Python does, or Python counts
+    to a size that changes, the function is converted and traced again. With ``shapes``, in which
+    sizes that change are symbols, the program is one for all sizes.
     """
     make = functools.partial(fitting, function, arguments, lifted, only_graph, shapes)
     try:
         return make()
     except Undecided as error:
         other, optional = scripted(function, error), error.optional
+    except Settled as error:
+        other = scripted(function) if error.asked else None
+        if other is None:
+            raise
+        try:
+            return make(other)
+        except Exception:
+            raise error from None
     if other is not None:
         try:
             return make(other)

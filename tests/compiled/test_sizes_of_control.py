@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 import rushlight as rl
@@ -89,13 +91,78 @@ def test_control_flow_of_any_size(function, wanted):
     assert sum(map(len, compiled.any_size.known.values())) <= 3
 
 
-def test_one_program_counts_to_any_size():
+def over_range(x):
+    h = x[0]
+    for t in range(1, len(x)):
+        h = (h + x[t]).tanh() * x[t - 1]
+    return h
+
+
+def backwards(x):
+    h = x[0]
+    for t in reversed(range(x.shape[0])):
+        h = (h + x[t]).tanh()
+    for t in range(x.shape[0] - 1, -1, -2):
+        h = (h - x[t]).tanh()
+    return h
+
+
+def numbered_pairs(x):
+    h = x[0]
+    for i, (a, b) in enumerate(zip(x, x.flip(0), strict=True)):
+        h = (h + a * i).tanh() + b
+    return h
+
+
+def broken_off(x):
+    total = x[0]
+    for t in range(x.shape[0]):
+        total = total + x[t].abs()
+        if total.sum() > 8:
+            break
+    return total
+
+
+def numbers(x):
+    return x.sum(0) / len(x) + x.mean(0) * int(x.shape[0]) + float(x.shape[0])
+
+
+LOOPS = [counted, over_range, backwards, numbered_pairs, broken_off, numbers]
+
+
+@pytest.mark.parametrize("function", LOOPS)
+@pytest.mark.parametrize("wanted", [False, True])
+def test_one_program_counts_to_any_size(function, wanted):
+    rl.manual_seed(0)
+    compiled = rl.compile(function, dynamic=True, fullgraph=True)
+    for n in (3, 4, 9, 12, 5):
+        x = rl.randn(n, 4, requires_grad=wanted)
+        results = [f(x) for f in (compiled, function)]
+        assert rl.allclose(*results, atol=1e-5)
+        if wanted:
+            (found,), (expected,) = [rl.autograd.grad(y.sum(), [x]) for y in results]
+            assert rl.allclose(found, expected, atol=1e-4)
+    assert not compiled.known
+    assert sum(map(len, compiled.any_size.known.values())) == 1
+
+
+def test_one_program_counts_to_many_sizes():
     compiled = rl.compile(counted, dynamic=True, fullgraph=True)
-    for n in range(3, 43):
+    for n in range(3, 5 + rl.config.recompiles):
         x = rl.randn(n, 4)
         assert rl.allclose(compiled(x), counted(x), atol=1e-5)
     assert not compiled.known
     assert sum(map(len, compiled.any_size.known.values())) == 1
+
+
+@pytest.mark.parametrize("function", LOOPS)
+def test_loops_in_files_count_to_any_size(function):
+    rl.manual_seed(0)
+    made = rl.jit.trace(function, rl.randn(6, 4))
+    loaded = rl.jit.load(io.BytesIO(made.save_to_buffer()))
+    for n in (6, 3, 10):
+        x = rl.randn(n, 4)
+        assert rl.allclose(loaded(x), function(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("wanted", [False, True])

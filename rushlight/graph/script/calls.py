@@ -29,6 +29,7 @@ from types import (
 from typing import Any
 
 from rushlight.autograd.modes import local, no_grad
+from rushlight.dims import is_extent
 from rushlight.errors import PACKAGE
 from rushlight.graph.host import Host
 from rushlight.graph.reads import Whose, whose_file
@@ -289,6 +290,8 @@ def number(kind: type) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         if len(args) == 1 and local.state.trace is not None:
             (x,) = args
+            if is_extent(x) and kind is not bool:
+                return x if kind is int else x / 1
             if isinstance(x, Scalar):
                 return number_of(x.tensor, kind)
             if isinstance(x, Host) and kind is bool:
@@ -376,6 +379,7 @@ FORMULAS = (
 )  # fmt: skip
 BUILTINS: dict[Any, Any] = {
     range: rows.counted,
+    len: rows.length_of,
     enumerate: rows.numbered,
     zip: rows.zipped,
     reversed: rows.backwards,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rushlight.autograd.modes import local
+from rushlight.dims import is_extent
 from rushlight.graph.host import Host
 from rushlight.graph.scalars import Scalar, number_of, scalar
 from rushlight.ops import ops
@@ -61,18 +62,25 @@ def steps(numbers: range) -> Rows:
 
 
 def counted(*bounds: Any) -> Any:
-    """``range``, also of numbers that the graph knows."""
+    """``range``, also of numbers that the graph knows, and of sizes that may change."""
     if local.state.trace is None or not 0 < len(bounds) < 4:
         return range(*bounds)
     numbers: list[Any] = [number_of(x, int) if isinstance(x, Tensor) else x for x in bounds]
-    if not any([isinstance(x, Scalar) for x in numbers]):
+    if not any([isinstance(x, Scalar) or is_extent(x) for x in numbers]):
         return range(*bounds)
     start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
-    if isinstance(step, Scalar) or not step:
+    if isinstance(step, Scalar) or is_extent(step) or not step:
         return range(*numbers)  # which says what is wrong
     away = 1 if step > 0 else -1
     length = (stop - start + step - away) // step if step != 1 else stop - start
-    return Rows(scalar(length), (), lambda rows, i: start + i * step)
+    count = scalar(length) if isinstance(length, Host) else max(length, 0)
+    return Rows(count, (), lambda rows, i: start + i * step)
+
+
+def length_of(x: Any) -> Any:
+    """``len``, also of a tensor with a size that may change."""
+    rows = rows_of(x)
+    return len(x) if rows is None or not rows.is_known else rows.length
 
 
 def numbered(iterable: Any, start: Any = 0) -> Any:
@@ -87,8 +95,9 @@ def zipped(*iterables: Any, **options: Any) -> Any:
     """``zip``, also of rows whose number is known."""
     several = [rows_of(iterable) for iterable in iterables]
     known = [rows for rows in several if rows is not None and rows.is_known]
-    lengths = {rows.length for rows in known}
-    if len(known) < len(several) or not known or (options.get("strict") and len(lengths) > 1):
+    lengths = [rows.length for rows in known]
+    uneven = bool(options.get("strict")) and any([n != lengths[0] for n in lengths])
+    if len(known) < len(several) or not known or uneven:
         return zip(*iterables, **options)  # noqa: B905
     tensors = [t for rows in known for t in rows.tensors]
 
@@ -100,6 +109,9 @@ def zipped(*iterables: Any, **options: Any) -> Any:
 
 
 def backwards(sequence: Any) -> Any:
-    """``reversed``, also of the rows of a tensor."""
+    """``reversed``, also of the rows of a tensor, and of numbers."""
     rows = rows_of(sequence)
-    return reversed(sequence) if rows is None else rows_of(sequence.flip(0))
+    if rows is None:
+        return reversed(sequence)
+    tensors, last = [t.flip(0) for t in rows.tensors], rows.length - 1
+    return Rows(rows.length, tensors, lambda row, i: rows.make(row, last - i))

@@ -389,7 +389,9 @@ def test_a_carried_value_of_another_type_is_an_error_that_names_the_line() -> No
         return rl.while_loop(lambda y: y.sum() < 9, lambda y: rl.cat([y, y]), (x,))[0]
 
     for call in (grow, rl.compile(grow)):
-        with pytest.raises(TypeError, match=r"\(float32\[4\],\) was returned  \[.*control.py:\d+\]"):
+        with pytest.raises(
+            TypeError, match=r"\(float32\[4\],\) was returned  \[.*control.py:\d+\]"
+        ):
             call(rl.ones(2))
 
 

@@ -12,6 +12,7 @@ from rushlight.dims import Settled
 from rushlight.export.changing import Changing
 from rushlight.export.dynamic_shapes import Change, changes_in
 from rushlight.export.exported_program import ExportedProgram
+from rushlight.graph.listener import held_back
 from rushlight.graph.multiples import lines_of
 from rushlight.graph.results import leaves
 from rushlight.jit.originals import original
@@ -92,7 +93,8 @@ def recorded(call: Call, state: State, parameters: Sequence[Tensor], changing: C
     program, keys = changing.traced(attempt)
     if not (program.border.gradients or program.border.found):
         try:
-            with wanting([t for t in (*call.tensors, *parameters) if may_want(t)]), enable_grad():
+            wanted = [t for t in (*call.tensors, *parameters) if may_want(t)]
+            with wanting(wanted), enable_grad(), held_back(shown=False):
                 program, keys = changing.traced(attempt)
         except Exception:  # it may write to tensors in place, which leaves with gradients forbid
             pass

@@ -13,6 +13,7 @@ from rushlight.config import config
 from rushlight.errors import warn
 from rushlight.graph.epoch import epoch
 from rushlight.graph.ir import Graph, show_graph
+from rushlight.graph.listener import held_back
 from rushlight.jit.inline import inlined
 from rushlight.jit.program import Mismatch, Program
 from rushlight.jit.recording import record
@@ -189,7 +190,7 @@ class Programs:
         found = []
         parameters = [] if self.module is None else list(self.module.parameters())
         try:
-            with switched(self.module, mode):
+            with switched(self.module, mode), held_back(shown=False):
                 for any_size in (None, True):
                     made = record(self.function, args, kwargs, self.state, parameters, any_size)
                     made.border.training = mode

@@ -20,6 +20,7 @@ from rushlight.graph.arguments import Arguments, flatten
 from rushlight.graph.effects import Capture
 from rushlight.graph.extents import Condition
 from rushlight.graph.ir import Graph
+from rushlight.graph.listener import held_back
 from rushlight.graph.script import scripted
 from rushlight.graph.trace import Trace
 from rushlight.jit.numbers import Formulas
@@ -53,7 +54,11 @@ def record(
     wanted = [t for t in (*arguments.tensors, *parameters) if may_want(t)]
     trains = bool(program.border.gradients or program.border.found)
     known = any_size if isinstance(any_size, AnySize) else None
-    with nullcontext() if trains else wanting(wanted), nullcontext() if trains else enable_grad():
+    with (
+        held_back(shown=False),
+        nullcontext() if trains else wanting(wanted),
+        nullcontext() if trains else enable_grad(),
+    ):
         general = None
         with suppress(TraceError):  # then it is a program for these sizes
             general = arguments.traced_for_all(state, known) if any_size else None

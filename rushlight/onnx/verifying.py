@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import no_grad
 from rushlight.config import config
 from rushlight.dims import symbols_of
+from rushlight.graph.listener import held_back
 from rushlight.graph.multiples import line_of
 from rushlight.graph.results import leaves
 from rushlight.interop import from_numpy
@@ -37,7 +38,7 @@ def verify(
     Of a model that draws random numbers, only the types of results can be compared.
     """
     outputs, random = traced.outputs, bool(traced.generators)
-    with no_grad(), interpreted():
+    with no_grad(), interpreted(), held_back(shown=False):
         check(program, args, kwargs, chosen(model(*args, **kwargs), outputs), random)
         tensors, rebuild = leaves((args, kwargs), ())
         shapes = [node.type.shape for node in traced.graph.inputs]

@@ -29,7 +29,7 @@ from rushlight.graph.guards import Guards
 from rushlight.graph.hooks import hooks_among
 from rushlight.graph.inference import Irregular
 from rushlight.graph.ir import Graph
-from rushlight.graph.listener import listening
+from rushlight.graph.listener import held_back, listening
 from rushlight.graph.reads import line_of_use
 from rushlight.graph.script import scripted
 from rushlight.graph.trace import Trace
@@ -106,7 +106,11 @@ def fitting(
 
     What fails with numbers that change is tried with those of this call: it may want true floats.
     """
-    make = functools.partial(attempt, function, arguments, lifted, only_graph, follow=follow)
+
+    def make(**options: Any) -> Any:
+        with held_back() if only_graph else contextlib.nullcontext():
+            return attempt(function, arguments, lifted, only_graph, follow=follow, **options)
+
     if shapes is not None:
         return make(shapes=shapes)
     if arguments.lifted:

@@ -83,3 +83,36 @@ def test_gradients_that_cannot_be_recorded_are_an_error_when_wanted() -> None:
         assert program(x.clone(), y.detach()).requires_grad is False
         with pytest.raises(RuntimeError, match="no gradients go through this program: Runtime"):
             program(x.clone(), y).sum().backward()
+
+
+def test_plain_texts_are_printed_once_while_a_function_is_traced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def plain(x: Any) -> Any:
+        print("plain", "text")
+        return x * 2
+
+    for make in (rl.jit.trace, rl.export):
+        made = make(plain, rl.ones(2, 3))
+        assert capsys.readouterr().out == "plain text\n"
+        loaded = again(made)
+        for call in (made, loaded):
+            assert call(rl.ones(2, 3)).sum() == 12
+        assert not capsys.readouterr().out
+
+
+def test_what_a_trace_has_printed_that_is_given_up_does_not_appear(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def mixed(x: Any) -> Any:
+        print("before")
+        print("sum", x.sum().item())
+        return x if x.sum() > 0 else -x
+
+    for make in (rl.jit.trace, rl.export):
+        made = make(mixed, rl.ones(2))
+        loaded = again(made)
+        assert not capsys.readouterr().out
+        for call in (made, loaded):
+            call(rl.ones(2))
+            assert capsys.readouterr().out == "before\nsum 2.0\n"

@@ -216,9 +216,11 @@ def test_what_a_model_prints_and_checks_is_left_out(capsys: pytest.CaptureFixtur
         (warning,) = [str(w.message) for w in caught]
         assert warning.count(".py:") == lines
         assert ops is None or {*kinds(program)} == ops
-        capsys.readouterr()
+        assert not capsys.readouterr().out
         (y,) = program(rl.ones(5))
+        assert not capsys.readouterr().out
         assert rl.equal(y, call(rl.ones(5)))
+        capsys.readouterr()
 
 
 def test_dropout_of_training() -> None:

@@ -14,13 +14,34 @@ from rushlight.dims import is_extent
 from rushlight.errors import user_line
 from rushlight.graph.host import Host
 from rushlight.ops import ops
+from rushlight.ops.base import Op, registry
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 
 DTYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64}
 KINDS = {dtype: kind for kind, dtype in DTYPES.items()}
 ORDER = (bool, int, float)
+MOST_DIGITS = 400  # behind or in front of the point: doubles have fewer
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+
+class Rounded(Op):
+    """A number rounded to decimal digits, as Python does: the exact one, half to even."""
+
+    namespace = "script"
+    function = method = differentiable = False
+    library = "Python knows the decimal digits of a number"
+
+    def infer(self, arrays: Any, attrs: Any) -> np.ndarray:
+        (x,), digits = arrays, attrs["digits"]
+        if x.shape or x.dtype not in (np.int64, np.float64) or type(digits) is not int:
+            raise TypeError("it rounds numbers of Python's")
+        if abs(digits) > MOST_DIGITS:
+            raise TypeError(f"there are no {digits} digits")
+        return np.zeros((), x.dtype)
+
+    def eager(self, x: Any, *, digits: int) -> Any:
+        return np.asarray(round(x.item(), digits), x.dtype)
 
 
 class Scalar(Host):
@@ -41,6 +62,20 @@ class Scalar(Host):
     def symbol(self) -> Symbol:
         return self.tensor._array
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __round__(self, digits: int | None = None) -> Scalar:
+        if digits is None:
+            t = self.tensor.round() if self.kind is float else self.tensor
+            return number_of(t, int)
+        t = tensor_of_number(self, DTYPES[max(self.kind, int, key=ORDER.index)])
+        most = max(-MOST_DIGITS, min(operator.index(digits), MOST_DIGITS))
+        return Scalar(ROUNDED.apply((t,), {"digits": most}))
+
     def refuse(self, *args: Any) -> NoReturn:
         """The value is not known while the graph is made."""
         raise TraceError(
@@ -49,6 +84,9 @@ class Scalar(Host):
             "text or a key cannot depend on it: compute with tensors (a mask of fixed size, "
             "rl.where), or read the value outside the compiled function."
         )
+
+
+ROUNDED = registry["script.rounded"]
 
 
 def number_of(t: Tensor, kind: type | None = None) -> Scalar:
@@ -148,8 +186,8 @@ for _name in ("and_", "or_", "xor", "lshift", "rshift"):
 for _name in ("neg", "abs", "pos", "invert"):
     setattr(Scalar, f"__{_name}__", alone(getattr(operator, _name)))
 for _name in (
-    "__bool__", "__int__", "__float__", "__index__", "__complex__", "__trunc__", "__round__",
-    "__floor__", "__ceil__", "__divmod__", "__rdivmod__", "__hash__", "__repr__", "__str__",
+    "__bool__", "__int__", "__float__", "__index__", "__complex__", "__trunc__",
+    "__floor__", "__ceil__", "__hash__", "__repr__", "__str__",
     "__format__", "is_integer", "as_integer_ratio", "hex", "bit_length",
 ):  # fmt: skip
     setattr(Scalar, _name, Scalar.refuse)

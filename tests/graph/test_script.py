@@ -537,6 +537,21 @@ def test_prints_and_exceptions_come_in_order(capsys: pytest.CaptureFixture[str])
     assert programs(compiled) == 1
 
 
+def test_numbers_are_rounded_and_divided_as_python_does() -> None:
+    def function(x):
+        n, v = int(x[0]), float(x[1])
+        rounded = round(v), round(v, 2), round(v, -1), round(n * 3), round(n, -1), round(n > 3)
+        return *divmod(n, 4), *divmod(17, n), *divmod(v, 0.75), *rounded
+
+    compiled = rl.compile(function, fullgraph=True)
+    for n, v in ((3, 2.5), (-7, -2.675), (14, 1.115), (25, 0.5), (-35, -0.5), (15, 25.0)):
+        x = rl.tensor([n, v], dtype=rl.float64)
+        expected, found = function(x), compiled(x)
+        assert found == expected
+        assert [*map(type, found)] == [*map(type, expected)]
+    assert programs(compiled) == 1
+
+
 def test_line_numbers_are_those_of_the_file() -> None:
     def function(x):
         if x.sum() > 0:

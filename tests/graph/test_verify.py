@@ -135,6 +135,7 @@ def test_branches_loops_and_draws_are_right():
         ("%1: f32[3] = view(%0, shape=(-1,))", "view: shape"),
         ("%1: f32[3] = verified(%0, %0, error='exec', message='print(1)')", "verified: "),
         ("%1: i64[] = script.show(%0, texts=('',), forms=())", "show: .* no count"),
+        ("%1: f32[3] = script.rounded(%0, digits=2)", "rounded: it rounds numbers"),
         ("%1: f32[1,3] = unsqueeze(%0, dim=9)", "unsqueeze: dim=9"),
         ("%1: f32[3] = item(%0, index=0)", "item: "),
         ("%1: i64[3] = unique(%0)", "unique: "),

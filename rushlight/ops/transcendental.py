@@ -97,8 +97,8 @@ class Log2(Unary):
 class Log10(Unary):
     """The logarithm to base 10 of each element.
 
-    >>> rl.tensor([1.0, 1000.0]).log10()
-    tensor([0., 3.])
+    >>> rl.tensor([1.0, 2.0, 8.0]).log10()
+    tensor([0.0000, 0.3010, 0.9031])
     """
 
     floats = True

@@ -437,7 +437,7 @@ def test_what_graphs_cannot_hold_runs_in_dynamic_mode(name: str) -> None:
 
 
 def test_gradients_that_a_loop_leaves_behind_are_refused() -> None:
-    with pytest.warns(UserWarning, match="end it with zero_grad"):
+    with pytest.warns(UserWarning, match="end each step with optimizer.zero_grad"):
         _, grad = left_behind(rl.ones(3))
     assert grad.tolist() == [2.0, 2.0, 2.0]
 

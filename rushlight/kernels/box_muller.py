@@ -48,7 +48,7 @@ def normal_pairs(u: Floats, v: Floats, fused: Fused = multiply_add) -> tuple[Flo
     radius = _log(_ONE - u, fused) if single else libm_log(_ONE - u).astype(u.dtype)
     radius *= _MINUS_TWO
     radius = np.sqrt(radius, out=radius)
-    cos, sin = _cos_sin(v, fused) if single else _libm_cos_sin(v)
+    cos, sin = _cos_sin(v, fused) if single else libm_cos_sin(v)
     cos *= radius
     sin *= radius
     return cos, sin
@@ -61,6 +61,7 @@ def _constants(dtype: type, *values: float) -> list[NDArray[Any]]:
 
 # The C library's functions; NumPy's own differ in the last place on some processors.
 libm_log: Any = np.frompyfunc(math.log, 1, 1)
+libm_log1p: Any = np.frompyfunc(math.log1p, 1, 1)
 libm_cos: Any = np.frompyfunc(math.cos, 1, 1)
 libm_sin: Any = np.frompyfunc(math.sin, 1, 1)
 
@@ -106,7 +107,7 @@ def _log(x: Floats, fused: Fused) -> Floats:
     return x
 
 
-def _libm_cos_sin(turns: Floats) -> tuple[Floats, Floats]:
+def libm_cos_sin(turns: Floats) -> tuple[Floats, Floats]:
     angle = turns * (2 * math.pi)
     return libm_cos(angle).astype(turns.dtype), libm_sin(angle).astype(turns.dtype)
 

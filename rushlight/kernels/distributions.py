@@ -17,7 +17,7 @@ import numpy as np
 
 from rushlight.generator import Generator
 
-from .box_muller import box_muller, libm_log
+from .box_muller import box_muller, libm_cos_sin, libm_log, libm_log1p
 from .multiply_add import affine
 
 Array = np.ndarray
@@ -439,9 +439,9 @@ def _normal_pairs(generator: Generator, size: int) -> Array:
     spare = [] if generator.spare_normal is None or size == 0 else [generator.spare_normal]
     pairs = (size - len(spare) + 1) // 2
     u, v = generator.fractions(2 * pairs, _FLOAT64).reshape(-1, 2).T
-    radius = np.sqrt(-2 * np.log1p(-v))
-    angle = 2 * math.pi * u
-    samples = np.stack((radius * np.cos(angle), radius * np.sin(angle)), 1).ravel()
+    radius = np.sqrt(-2 * libm_log1p(-v).astype(_FLOAT64))
+    cos, sin = libm_cos_sin(u)
+    samples = np.stack((radius * cos, radius * sin), 1).ravel()
     if size > 0:
         odd = len(spare) + 2 * pairs > size
         generator.spare_normal = float(samples[-1]) if odd else None

@@ -161,7 +161,7 @@ z.sum().backward(gradient=None, retain_graph=True, create_graph=False, inputs=[z
 torch.linalg.solve(A=x + torch.eye(2), B=x)
 torch.linalg.inv(A=x + torch.eye(2))
 torch.linalg.vector_norm(x, ord=1, dim=0)
-torch.svd(x, some=True, compute_uv=True)[1][:1]
+torch.svd(x, some=True, compute_uv=True)[1].round(decimals=6)
 torch.cholesky(x + torch.eye(2), upper=False)
 torch.pinverse(x, rcond=1e-05)
 torch.fft.fft(input=x, n=2, dim=0, norm="ortho")

@@ -23,6 +23,7 @@ FIELDS = (
 PACKED, DIRECT, COPIED = range(3)  # how B is read: from panels, where it lies, or both
 VECTORS = 2  # registers of a panel's row
 GROUP = 4  # panels that are copied at once
+AHEAD = 64  # rows of a packed panel that are asked for before they are needed
 DEPTH = 384  # of a block of what is summed: a panel of it fits into the first cache
 SLIM = 8  # rows of tiles of one register: of more, the addresses would fill all other registers
 USUAL = 32  # bytes of a register of which two are multiplied at a time
@@ -38,6 +39,7 @@ class Panel(NamedTuple):
     inner: str
     b: str
     b_step: str
+    ahead: str
     c: str
     columns: str
     fresh: str
@@ -125,6 +127,8 @@ class Sweep(NativeText):
         copied = self.let(f"icmp eq i64 {head['reading']}, {COPIED}")
         size = self.let(f"mul i64 {depth}, {self.width}")
         step = self.let(f"select i1 {copied}, i64 {self.width}, i64 {head['b_step']}")
+        packed = self.let(f"icmp eq i64 {head['reading']}, {PACKED}")
+        ahead = self.let(f"select i1 {packed}, i64 {AHEAD * self.width}, i64 0")
         beyond = self.let(f"select i1 {copied}, i64 {size}, i64 {head['b_panel']}")
 
         def each_group(first: str, _: list[str]) -> list[str]:
@@ -142,7 +146,7 @@ class Sweep(NativeText):
             column = self.let(f"mul i64 {j}, {self.width}")
             left = self.let(f"sub i64 {head['columns']}, {column}")
             there = self.element(c, column)
-            panel = Panel(a, taps, tap_count, inner, place, step, there, left, fresh)
+            panel = Panel(a, taps, tap_count, inner, place, step, ahead, there, left, fresh)
             several = self.let(f"icmp sgt i64 {left}, {self.lanes}")
             self.choose(several, lambda: self.usual(rows, panel), lambda: self.slim(rows, panel))
             return []
@@ -207,6 +211,7 @@ class Sweep(NativeText):
                 head["a_step"],
                 panel.b,
                 panel.b_step,
+                panel.ahead,
                 panel.c,
                 self.offset(head["target_offsets"], i),
                 panel.columns,

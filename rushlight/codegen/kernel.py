@@ -145,6 +145,9 @@ def make_kernel(
 CHUNK = 32768
 """Elements that are worth a thread's while."""
 
+CHUNKS = 32
+"""Of a kernel at most: threads that take turns too often wait for each other's cache lines."""
+
 LINE = 64  # elements that fill lines of the cache, and lanes, whatever their kind
 
 
@@ -153,7 +156,7 @@ def chunk_of(count: int, work: int, least: int = 1) -> int:
 
     Those of many small parts, and of lanes, end with a cache line.
     """
-    chunks = -(-count // max(least, CHUNK // max(1, work)))
+    chunks = min(CHUNKS, -(-count // max(least, CHUNK // max(1, work))))
     chunk = max(least, -(-count // chunks))
     return min(count, -(-chunk // LINE) * LINE) if chunk >= LINE else chunk
 

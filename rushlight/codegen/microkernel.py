@@ -114,8 +114,8 @@ class Tile(Vectors):
 
     ARGUMENTS = (
         "ptr %a", "ptr %rows", "i64 %row_count", "ptr %taps", "i64 %tap_count", "i64 %inner",
-        "i64 %a_step", "ptr %b", "i64 %b_step", "ptr %c", "ptr %c_rows", "i64 %columns",
-        "i1 %fresh",
+        "i64 %a_step", "ptr %b", "i64 %b_step", "i64 %ahead", "ptr %c", "ptr %c_rows",
+        "i64 %columns", "i1 %fresh",
     )  # fmt: skip
 
     def text(self) -> str:
@@ -125,8 +125,8 @@ class Tile(Vectors):
         self.left = self.let(f"add i64 %columns, {(1 - self.vectors) * self.lanes}")
         self.masks = [""] * (self.vectors - 1) + [self.first_lanes(self.left)]
         for target in targets:
-            self.fetch(target)
-            self.fetch(self.element(target, str(self.lanes * self.vectors - 1)))
+            self.fetch(target, True)
+            self.fetch(self.element(target, str(self.lanes * self.vectors - 1)), True)
         zeros = [(self.vector, "zeroinitializer")] * (self.rows * self.vectors)
         carried = [*zeros, ("ptr", "%b")]
         *sums, _ = self.each("0", "%tap_count", 1, carried, lambda t, v: self.tap(bases, t, v))
@@ -138,9 +138,9 @@ class Tile(Vectors):
         last = self.let("add i64 %row_count, -1")
         return ["0", *[self.least(last, str(r)) for r in range(1, self.rows)]]
 
-    def fetch(self, place: str) -> None:
-        """Asks for a line of C early, so that it is near when the sums are ready."""
-        arguments = [("ptr", place), ("i32", "1"), ("i32", "3"), ("i32", "1")]
+    def fetch(self, place: str, writes: bool) -> None:
+        """Asks for a line of memory early, so that it is near when it is needed."""
+        arguments = [("ptr", place), ("i32", str(int(writes))), ("i32", "3"), ("i32", "1")]
         self.call("llvm.prefetch.p0", "void", arguments)
 
     def added(self, targets: list[str], sums: list[str]) -> list[str]:
@@ -175,6 +175,8 @@ class Tile(Vectors):
 
     def turn(self, rows: list[str], values: list[str]) -> list[str]:
         *sums, b, at = values
+        for v in range(self.vectors):
+            self.fetch(self.element(self.element(b, "%ahead"), str(v * self.lanes)), False)
         xs = [
             self.load(
                 self.element(b, str(v * self.lanes)) if v else b,

@@ -19,6 +19,7 @@ FIELDS = (
 
 MOST = 3  # rows of a tile
 COLUMNS = {1: 8, 2: 4, 3: 4}  # by rows: sums enough to keep the multipliers busy
+AHEAD = 8  # registers of each column that are asked for before they are needed
 
 
 class Dots(Vectors):
@@ -115,6 +116,7 @@ class Dots(Vectors):
         sums = list(sums)
         xs = [self.load(self.element(row, k), mask) for row in rows]
         for j, column in enumerate(columns):
+            self.fetch(self.element(self.element(column, k), str(AHEAD * self.lanes)), False)
             y = self.load(self.element(column, k), mask)
             for r, x in enumerate(xs):
                 n = r * self.columns + j

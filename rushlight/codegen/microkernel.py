@@ -56,6 +56,11 @@ class Vectors(NativeText):
         name = f"llvm.masked.load.{mangled(self.scalar, self.lanes)}.p0"
         return self.call(name, self.vector, arguments)
 
+    def fetch(self, place: str, writes: bool) -> None:
+        """Asks for a line of memory early, so that it is near when it is needed."""
+        arguments = [("ptr", place), ("i32", str(int(writes))), ("i32", "3"), ("i32", "1")]
+        self.call("llvm.prefetch.p0", "void", arguments)
+
     def first_lanes(self, count: str) -> str:
         """The mask of that many lanes: integers of which those are negative."""
         t, bits = self.integers, 8 * self.bytes
@@ -137,11 +142,6 @@ class Tile(Vectors):
     def row_numbers(self) -> list[str]:
         last = self.let("add i64 %row_count, -1")
         return ["0", *[self.least(last, str(r)) for r in range(1, self.rows)]]
-
-    def fetch(self, place: str, writes: bool) -> None:
-        """Asks for a line of memory early, so that it is near when it is needed."""
-        arguments = [("ptr", place), ("i32", str(int(writes))), ("i32", "3"), ("i32", "1")]
-        self.call("llvm.prefetch.p0", "void", arguments)
 
     def added(self, targets: list[str], sums: list[str]) -> list[str]:
         """The sums, with what C holds already unless it is fresh."""

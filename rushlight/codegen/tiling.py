@@ -447,6 +447,8 @@ class Planner:
         """Whether A is packed: it must be converted, or its rows get in each other's way."""
         if self.stored != self.kind:
             return a.depth > 0
+        if a.along and tile_rows(self.registers)[0] > 6:
+            return False
         least, most = (8, 4 * NEAR) if a.along else (3, NEAR)
         wide = n >= least * VECTORS * self.lanes
         return wide and len(a.taps) == 1 and len(a.rows) * a.depth > most
@@ -487,7 +489,8 @@ class Planner:
         panels, high = -(-n // panel), tile_rows(self.registers)[0]
         wanted = self.wanted(m * n * k * batches)
         together = m <= 2 * ROWS and n * k * width(self.kind) > SECOND
-        row_parts = -(-m // (2 * ROWS if together else ROWS))
+        room = second_cache(self.registers) > SECOND
+        row_parts = -(-m // (2 * ROWS if together or room else ROWS))
         rows = -(-m // (row_parts * high)) * high
         per, whole = panels, self.whole_rows
 

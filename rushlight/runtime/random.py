@@ -89,15 +89,15 @@ def share(function: Function, context: ctypes.Structure, chunks: int) -> None:
     if wakes:
         pool.begin()
     try:
-        parallel()(pool.address, function.address, ctypes.addressof(context), chunks)
+        in_order()(pool.address, function.address, ctypes.addressof(context), chunks)
     finally:
         if wakes:
             pool.end()
 
 
 @functools.cache
-def parallel() -> Callable[[int, int, int, int], None]:
-    address = threads.symbols()["rl_parallel"]
+def in_order() -> Callable[[int, int, int, int], None]:
+    address = threads.symbols()["rl_in_order"]
     kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
     return ctypes.CFUNCTYPE(None, *kinds)(address)
 

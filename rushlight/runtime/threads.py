@@ -2,13 +2,17 @@
 
 A worker is a daemon thread of Python that runs :data:`NATIVE`'s ``rl_worker``, without the lock
 of the interpreter: it waits for jobs there while a program runs and a moment longer, and then
-comes back to Python to sleep. A job is a function and a number of chunks, which the caller and the
-workers take one by one. Which thread runs a chunk is left to chance, so results must not depend on
+comes back to Python to sleep. A job is a function and a number of chunks. The caller takes them one
+by one from the first on, the workers from the last on, until they meet: so what a job writes is
+mostly near the core that reads it in the next one. Chunks that wait for others are all taken from
+the first on. Which thread runs a chunk is left to chance in the end, so results must not depend on
 it: loops are cut by their shape, not by the number of threads.
 
 One word of memory holds the state of a job: bits 0–30 count the workers inside it, bit 31 says
 that it is open, the rest is its number. A worker enters by compare-and-swap, only while the job is
-open; the caller closes it and waits until nobody is inside, so no worker ever sees half a job.
+open; the caller closes it and waits until nobody is inside, so no worker ever sees half a job. A
+second word counts the chunks that were taken, in its low half those from the first on, in its high
+half those from the last on.
 """
 
 from __future__ import annotations
@@ -34,10 +38,11 @@ PATIENCE = 200e-6  # seconds for which a worker waits after a program before it 
 TURNS = 1000  # rounds for which a chunk waits for another one before others may go first
 # Where the fields of a pool are; the state of the job is at 0. What is written often has a pair of
 # cache lines of its own, since they are fetched in pairs.
-FUNCTION, CONTEXT, CHUNKS = 8, 16, 24
+FUNCTION, CONTEXT, CHUNKS, TAKES = 8, 16, 24, 32
 NEXT, TAKEN = 128, 256
 ACTIVE, PARKED, SPINS, WAKE = 384, 392, 400, 408
 SIZE = 512
+FIRST, LAST = 1, 1 << 32  # what is added to the count of chunks by who takes them from where
 
 PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
@@ -49,6 +54,16 @@ declare void @rl_yield()
 PAUSE_DECLARATION
 
 define void @rl_parallel(ptr %pool, ptr %function, ptr %context, i64 %chunks) {{
+  call void @job(ptr %pool, ptr %function, ptr %context, i64 %chunks, i64 {LAST})
+  ret void
+}}
+
+define void @rl_in_order(ptr %pool, ptr %function, ptr %context, i64 %chunks) {{
+  call void @job(ptr %pool, ptr %function, ptr %context, i64 %chunks, i64 {FIRST})
+  ret void
+}}
+
+define internal void @job(ptr %pool, ptr %function, ptr %context, i64 %chunks, i64 %takes) {{
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
   %taken = getelementptr i8, ptr %pool, i64 {TAKEN}
   %several = icmp sgt i64 %chunks, 1
@@ -68,10 +83,12 @@ open:
   %chunks.at = getelementptr i8, ptr %pool, i64 {CHUNKS}
   store ptr %function, ptr %function.at, align 8
   store ptr %context, ptr %context.at, align 8
+  %takes.at = getelementptr i8, ptr %pool, i64 {TAKES}
   store i64 %chunks, ptr %chunks.at, align 8
+  store i64 %takes, ptr %takes.at, align 8
   store atomic i64 0, ptr %next monotonic, align 8
   store atomic i64 %state, ptr %pool release, align 8
-  call void @take_chunks(ptr %next, ptr %function, ptr %context, i64 %chunks)
+  call void @take_chunks(ptr %next, ptr %function, ptr %context, i64 %chunks, i64 {FIRST})
   %closed = atomicrmw and ptr %pool, i64 {~(1 << 31)} acq_rel
   %spins.at = getelementptr i8, ptr %pool, i64 {SPINS}
   %spins = load i64, ptr %spins.at, align 8
@@ -108,15 +125,24 @@ end:
   ret void
 }}
 
-define internal void @take_chunks(ptr %next, ptr %function, ptr %context, i64 %chunks) {{
+define internal void @take_chunks(
+    ptr %next, ptr %function, ptr %context, i64 %chunks, i64 %takes
+) {{
+  %ahead = icmp eq i64 %takes, {FIRST}
+  %last = sub i64 %chunks, 1
   br label %take
 
 take:
-  %chunk = atomicrmw add ptr %next, i64 1 monotonic
-  %is = icmp slt i64 %chunk, %chunks
+  %count = atomicrmw add ptr %next, i64 %takes monotonic
+  %first = and i64 %count, {LAST - 1}
+  %back = lshr i64 %count, 32
+  %taken = add i64 %first, %back
+  %is = icmp slt i64 %taken, %chunks
   br i1 %is, label %run, label %end
 
 run:
+  %before = sub i64 %last, %back
+  %chunk = select i1 %ahead, i64 %first, i64 %before
   call void %function(ptr %context, i64 %chunk)
   br label %take
 
@@ -190,8 +216,10 @@ serve:
   %chunks.at = getelementptr i8, ptr %pool, i64 {CHUNKS}
   %function = load ptr, ptr %function.at, align 8
   %context = load ptr, ptr %context.at, align 8
+  %takes.at = getelementptr i8, ptr %pool, i64 {TAKES}
   %chunks = load i64, ptr %chunks.at, align 8
-  call void @take_chunks(ptr %next, ptr %function, ptr %context, i64 %chunks)
+  %takes = load i64, ptr %takes.at, align 8
+  call void @take_chunks(ptr %next, ptr %function, ptr %context, i64 %chunks, i64 %takes)
   %left = atomicrmw sub ptr %pool, i64 1 release
   br label %look
 
@@ -335,11 +363,12 @@ def symbols() -> dict[str, int]:
     """What compiled programs may call, and where it is, for :func:`rushlight.runtime.jit.load`.
 
     ``void rl_parallel(pool, void (*function)(context, int64 chunk), context, int64 chunks)`` runs
-    the chunks 0 … chunks-1 and returns when all are done. ``void rl_await(int64 *at, value)`` is
-    how a chunk waits for one of a lower number. ``void rl_pause(pool)`` and
-    ``void rl_resume(pool)`` stand around the call of a library that has threads of its own.
+    the chunks 0 … chunks-1 and returns when all are done. ``rl_in_order`` is the same for chunks of
+    which one may wait for those of a lower number, by ``void rl_await(int64 *at, value)``.
+    ``void rl_pause(pool)`` and ``void rl_resume(pool)`` stand around the call of a library that has
+    threads of its own.
     """
-    names = ("rl_parallel", "rl_await", "rl_pause", "rl_resume")
+    names = ("rl_parallel", "rl_in_order", "rl_await", "rl_pause", "rl_resume")
     return {name: native().library.address(name) for name in names}
 
 

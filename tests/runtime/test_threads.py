@@ -22,6 +22,8 @@ from tests.waiting import PATIENCE, wait_until
 # Programs of the form void name(pool, context, chunks, times).
 PROGRAMS = """
 declare void @rl_parallel(ptr, ptr, ptr, i64)
+declare void @rl_in_order(ptr, ptr, ptr, i64)
+declare void @rl_await(ptr, i64)
 
 ; Counts how often each chunk runs.
 define void @count.chunk(ptr %counts, i64 %i) {
@@ -64,6 +66,29 @@ end:
   ret void
 }
 
+; Notes in which order chunks begin, after element 0; the first two wait for each other.
+define void @order.chunk(ptr %order, i64 %i) {
+  %number = atomicrmw add ptr %order, i64 1 seq_cst
+  %after = add i64 %i, 1
+  %at = getelementptr i64, ptr %order, i64 %after
+  store i64 %number, ptr %at
+  br label %loop
+loop:
+  %begun = load atomic i64, ptr %order acquire, align 8
+  %alone = icmp slt i64 %begun, 2
+  br i1 %alone, label %loop, label %end
+end:
+  ret void
+}
+
+; Each chunk waits for the one before it.
+define void @turn.chunk(ptr %turn, i64 %i) {
+  call void @rl_await(ptr %turn, i64 %i)
+  %next = add i64 %i, 1
+  store atomic i64 %next, ptr %turn release, align 8
+  ret void
+}
+
 ; A job within a job: element 0 is the pool, the counts follow.
 define void @nest.chunk(ptr %nest, i64 %i) {
   %pool = load ptr, ptr %nest
@@ -77,14 +102,17 @@ define void @{name}(ptr %pool, ptr %context, i64 %chunks, i64 %times) {{
   br label %loop
 loop:
   %i = phi i64 [ 0, %0 ], [ %i.next, %loop ]
-  call void @rl_parallel(ptr %pool, ptr @{name}.chunk, ptr %context, i64 %chunks)
+  call void @{job}(ptr %pool, ptr @{name}.chunk, ptr %context, i64 %chunks)
   %i.next = add i64 %i, 1
   %more = icmp slt i64 %i.next, %times
   br i1 %more, label %loop, label %end
 end:
   ret void
 }}"""
-    for name in ("count", "sum", "meet", "nest")
+    for name, job in {
+        **dict.fromkeys(("count", "sum", "meet", "order", "nest"), "rl_parallel"),
+        "turn": "rl_in_order",
+    }.items()
 )
 
 
@@ -131,6 +159,21 @@ def test_very_many_tiny_jobs(count: int) -> None:
     pool, counts = threads.Pool(count), np.zeros(3, np.int64)
     program("count")(pool, counts, 3, 100_000)
     assert counts.tolist() == [100_000] * 3
+
+
+def test_the_caller_begins_with_the_first_chunk_and_the_worker_with_the_last() -> None:
+    order = np.zeros(9, np.int64)
+    program("order")(threads.Pool(2), order, 8, 1)
+    assert order[0] == 8
+    assert {order[1], order[8]} == {0, 1}
+    assert sorted(order[1:]) == list(range(8))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_chunks_may_wait_for_those_before_them_in_order(count: int) -> None:
+    turn = np.zeros(1, np.int64)
+    program("turn")(threads.Pool(count), turn, 40, 1)
+    assert turn.tolist() == [40]
 
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:

@@ -86,7 +86,8 @@ def test_control_flow_of_any_size(function, wanted):
         if wanted:
             sums = [rl.stack([t.sum() for t in own]).sum() for own in results]
             (expected,), (found,) = [rl.autograd.grad(total, [x]) for total in sums]
-            assert rl.allclose(found, expected, rtol=1e-4, atol=1e-5)
+            rounding = 1e-6 * float(expected.abs().max())  # of terms that cancel each other
+            assert rl.allclose(found, expected, rtol=1e-4, atol=max(1e-5, rounding))
     assert len(compiled.known) <= 2  # of one row, a loop may be none
     assert sum(map(len, compiled.any_size.known.values())) <= 3
 

@@ -48,6 +48,7 @@ THIN, TALL = 40, 768  # rows for which B is not packed, by low and by high tiles
 FEW = 32  # rows for which dot products are better than packing B
 COLUMN_BLOCK = 4096  # columns of scaled rows: fewer would read memory in short pieces
 LONG = 64  # rows that are worth a sum of their own
+READ = 4  # multiply-adds that it takes to read an element from memory
 SHORT = 4  # elements below which a dot product is mostly the sum of lanes
 FIRST, SECOND = 1 << 15, 1 << 19  # bytes of the first and the second cache
 WAYS, LINE = 8, 64  # of the second cache: lines of a set, bytes of a line
@@ -281,7 +282,8 @@ class Planner:
         if not a.along:
             a, first = self.pack(a, 1, first)
         high = m if m <= MOST else -(-m // -(-m // MOST))
-        wanted = self.wanted(m * n * k * len(target.batches))
+        cost = max(m, READ) * n * k * len(target.batches)
+        wanted = self.wanted(cost)
         block = max(1, -(-n // max(1, wanted // len(target.batches))))
         block = -(-block // COLUMNS[high]) * COLUMNS[high]
         column_parts = -(-n // block)
@@ -310,7 +312,6 @@ class Planner:
         data = table(DOTS_FIELDS, numbers, lists)
         buffers = (first, second, "table", name)
         parts = column_parts * sums * len(target.batches)
-        cost = m * n * k * len(target.batches)
         self.add(f"dots_{self.kind}_{high}", buffers, data, parts, cost)
         self.fold(target, sums, name)
 
@@ -499,7 +500,7 @@ class Planner:
 
         while not whole and too_few() and per > 4:
             per = -(-per // 2)
-        while not copied and too_few() and rows > (2 if whole else 4) * high:
+        while not (copied or together) and too_few() and rows > (2 if whole else 4) * high:
             rows = -(-rows // 2 // high) * high
             row_parts = -(-m // rows)
         while not whole and too_few() and per > 1:

@@ -157,6 +157,7 @@ def chunk_of(count: int, work: int, least: int = 1) -> int:
     Those of many small parts, and of lanes, end with a cache line.
     """
     chunks = min(CHUNKS, -(-count // max(least, CHUNK // max(1, work))))
+    chunks += chunks % 2 if chunks > 1 else 0  # so that two threads end together
     chunk = max(least, -(-count // chunks))
     return min(count, -(-chunk // LINE) * LINE) if chunk >= LINE else chunk
 

@@ -475,7 +475,7 @@ class Planner:
         }
         size = panels * wide * x.depth * len(lists["batches"])
         parts = (panels if packing.by_panels else blocks * len(x.taps)) * len(lists["batches"])
-        chunk = max(1, min(parts, COPY * parts // size))
+        chunk = shared_out(parts, size // COPY)
         data = table(PACKING_FIELDS, numbers, lists)
         place = f"packed {name}"
         self.works.list.append(Work(packing.name, (name, "table", place), data, parts, chunk))
@@ -536,6 +536,14 @@ def balanced(m: int, parts: int, others: int, registers: Registers) -> tuple[int
         return 2 * two + four, two
 
     return min([cut(n) for n in range(parts - parts // 3, parts + 2)], key=time)
+
+
+def shared_out(parts: int, worth: int) -> int:
+    """How many parts are a chunk, if so many chunks are ``worth`` a thread's while.
+
+    They are so small that threads end together; a work that is worth none is one chunk.
+    """
+    return parts if worth < 2 else max(1, -(-parts // max(worth, PARTS)))
 
 
 def access_of(x: Matrix) -> str:

@@ -14,7 +14,7 @@ from rushlight.codegen.microkernel import Registers
 from rushlight.codegen.native import table
 from rushlight.codegen.products import Place
 from rushlight.codegen.repair import MANTISSA, SIDE, DirectResults, DirectSlopes
-from rushlight.codegen.tiling import Matrix, Work, Works, plan
+from rushlight.codegen.tiling import Matrix, Work, Works, plan, shared_out
 from rushlight.codegen.transforms import TILE_FIELDS, WEIGHT_FIELDS
 
 BLOCK = 1 << 20  # elements of transformed images that stay in a cache while they are multiplied
@@ -265,7 +265,7 @@ class Tiling:
         lists = {"images": starts, "row_offsets": row_offsets, "column_offsets": column_offsets}
         lists["direct"] = np.empty(0, np.int64) if direct is None else direct
         parts = len(starts) * rows
-        chunk = max(1, min(parts, CHUNK // (columns * x.channels * count)))
+        chunk = shared_out(parts, parts * columns * x.channels * count // CHUNK)
         name = f"winograd_{what}_{self.kind}_{self.size}"
         data = table(TILE_FIELDS, numbers, lists)
         source, target = buffers

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterable, Sized
+from collections.abc import Callable, Iterable, Sized
 from pathlib import Path
 
 from benchmarks import picture, report, scaling, starts
@@ -44,7 +44,6 @@ def arguments() -> argparse.Namespace:
 def write(folder: Path, name: str, text: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
-    print(f"{folder / name} is written")
 
 
 def bars(results: dict[str, Times]) -> list[picture.Bar]:
@@ -61,19 +60,22 @@ def bars(results: dict[str, Times]) -> list[picture.Bar]:
 
 
 def calls(
-    names: list[str], rounds: int, given: argparse.Namespace, budget: Budget
-) -> tuple[dict, dict]:
-    """The times of workloads, and the versions of the frameworks that ran them.
+    names: list[str],
+    rounds: int,
+    given: argparse.Namespace,
+    budget: Budget,
+    keep: Callable[[dict[str, Times], dict[str, str]], None],
+) -> None:
+    """Keeps the times of workloads, after each of them, and the versions of who ran them.
 
     An interrupt ends the race; what was measured until then counts.
     """
     racers = given.contenders.split(",") if given.contenders else None
-    results = {}
-    with workers(given.threads, racers) as racing:
-        with contextlib.suppress(KeyboardInterrupt):
-            for name in names:
-                results[name] = race(racing, name, rounds, given.quick, budget)
-        return results, versions(racing)
+    results: dict[str, Times] = {}
+    with workers(given.threads, racers) as racing, contextlib.suppress(KeyboardInterrupt):
+        for name in names:
+            results[name] = race(racing, name, rounds, given.quick, budget)
+            keep(results, versions(racing))
 
 
 def main() -> None:
@@ -99,15 +101,18 @@ def main() -> None:
         text = report.page("Results", frameworks, given.threads, how, sections)
         write(out, "RESULTS.md", text)
 
-    sections: list[str] = []
-    frameworks: dict[str, str] = {}
-    if "calls" in given.parts and (names := chosen(WORKLOADS)):
-        results, frameworks = calls(names, rounds, given, budget("calls", names))
-        sections += ["![ratios](results.svg)", "", report.tally(results), ""]
-        sections += ["## A call", "", *report.call_table(results), ""]
+    def keep_calls(results: dict[str, Times], found: dict[str, str]) -> None:
+        frameworks.update(found)
+        sections[:] = ["![ratios](results.svg)", "", report.tally(results), ""]
+        sections.extend(["## A call", "", *report.call_table(results), ""])
         title = "Our time over the best peer's (dynamic: over PyTorch's)"
         write(out, "results.svg", picture.bars(title, bars(results)))
         keep_results()  # whatever comes after
+
+    sections: list[str] = []
+    frameworks: dict[str, str] = {}
+    if "calls" in given.parts and (names := chosen(WORKLOADS)):
+        calls(names, rounds, given, budget("calls", names), keep_calls)
     few = min(3, rounds)
     if "starts" in given.parts and (names := chosen(STARTS)):
         sections += ["## The first calls in a fresh process, and its memory beyond the import", ""]
@@ -127,6 +132,7 @@ def main() -> None:
         tables += scaling.thread_section(names, few, threads, given.quick, time)
         write(out, "scaling.svg", drawing)
         write(out, "SCALING.md", report.page("Scaling", frameworks, given.threads, how, tables))
+    print(f"the pages are in {out}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ LOCAL_BYTES = 32768  # of a row that is kept between stages: what a first-level 
 PARALLEL = 65536  # elements beyond which a few long rows are cut in parts
 LONG = 16384  # elements of a part
 PARTS = 64  # at most
+WIDE = 4096  # sums beside each other from which on each thread has some, and goes through all rows
 TILE = 16  # elements of a row that are gathered from as many lines before the next row is
 LANES = 16  # elements that one turn of a vectorised loop may take
 
@@ -279,7 +280,7 @@ class Nest:
         chunk = -(-loop.example // min(PARTS, max(1, total // LONG)))
         chunk = -(-chunk // 64) * 64 if loop is vector else chunk
         part = Loop("part", -(-loop.size // chunk))
-        if count >= (8 * LANES if vector in rows else 8) or total < PARALLEL or part.size == 1:
+        if count >= (WIDE if vector in rows else 8) or total < PARALLEL or part.size == 1:
             return None
         loops = [part, *self.rows]
         shape = tuple([n.size for n in loops])
@@ -296,6 +297,8 @@ class Nest:
             results[fold] = b.make("fold", fold.kind, loads, Fold(fold.data.how, (part,)))
         first = Nest(b, self.rows, (), stores)
         stages, work = first.stages(vector), first.cost() * chunk // loop.example
+        if vector is not None and vector in rows:
+            work *= vector.example
         self.replace(results, {})
         window = Window(part, loop, chunk)
         return make_kernel(b, [part, *self.rows], stages, vector, work, window)

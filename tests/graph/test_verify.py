@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -15,6 +16,7 @@ from rushlight.graph.parse import parse
 from rushlight.graph.verify import verify
 from rushlight.ops import registry
 from rushlight.ops.base import Op
+from rushlight.runtime.executable import Executable
 from tests.graph.attacks import attacks_alone, graphs
 
 ROOT = str(Path(rl.__file__).parents[1])
@@ -109,6 +111,13 @@ def test_places_that_are_data_are_looked_at():
     assert found.tolist() == [[[0.0, 1.0]]]
     laid = rl.compile(lambda *t: put.call(*t, 4), fullgraph=True)(w, w, index)
     assert laid.tolist() == [[[0.0, 0.0, 1.0, 0.0]]]
+
+
+def test_a_spectrum_without_values_is_not_read():
+    line = "%1: f32[3,5] = fft_c2r(%0, dims=(1,), n=5, norm='backward')"
+    graph = parse(f"graph(%0: c64[3,0]):\n  {line}\n  return %1")
+    with pytest.raises(RuntimeError, match="5 points have no spectrum of 0 values"):
+        Executable(graph).run([np.empty((3, 0), np.complex64)], ())
 
 
 def test_branches_loops_and_draws_are_right():

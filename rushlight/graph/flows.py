@@ -2,13 +2,16 @@
 
 The gradient of a branch or of a row of a scan is traced together with it. What backward needs and
 is dear to compute, or random, becomes one more result of the node; the rest is computed again. A
-``while`` loop, of which nobody knows how often it runs, runs again for its gradient.
+``while`` loop, of which nobody knows how often it runs, runs again for its gradient, and draws the
+same random numbers from the state that it began with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
@@ -17,7 +20,9 @@ from rushlight.generator import Generator
 from rushlight.graph.extents import template_of
 from rushlight.graph.inner import Outside, Part
 from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
+from rushlight.graph.replay import SNAPSHOT, replayed
 from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
+from rushlight.graph.streams import STATE
 from rushlight.graph.trace import Trace
 from rushlight.ops.base import registry, touched
 from rushlight.symbol import Symbol, TraceError
@@ -196,6 +201,7 @@ class Branches(Made):
     def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
         """The gradients of all that is wanted."""
         given = [Node(INPUT, (), {}, tangents[i].type) for i in self.tracked]
+        tensors = [isinstance(x, Symbol) for x in self.outside]  # not the states of generators
         graphs = []
         for number, part in enumerate(self.parts):
             replaced: dict[Any, Any] = {
@@ -207,10 +213,10 @@ class Branches(Made):
             replaced |= dict(zip(self.saved[number], stand_ins[number], strict=True))
             inputs = [n for several in stand_ins for n in several] + given
             outputs = [part.gradients.get(id(t)) or zeros(type_of_tensor(t)) for t in self.wanted]
-            graphs.append(
-                Graph(tuple(inputs), self.leaves[number], tuple(rebuilt(outputs, replaced)))
-            )
-        operands = [self.chosen, *self.kept, *[tangents[i] for i in self.tracked], *self.given]
+            leaves = tuple([n for n, own in zip(self.leaves[number], tensors, strict=True) if own])
+            graphs.append(Graph(tuple(inputs), leaves, tuple(rebuilt(outputs, replaced))))
+        captured = [n for n, own in zip(self.given, tensors, strict=True) if own]
+        operands = [self.chosen, *self.kept, *[tangents[i] for i in self.tracked], *captured]
         types = [n.type for n in graphs[0].outputs]
         made = self.node(COND, operands, types, branches=tuple(graphs), states=())
         return [self.tensor(item(made, i)) for i in range(len(self.wanted))]
@@ -310,7 +316,9 @@ class While(Loop):
         self.body = self.graph(part, self.ends())
 
     def run(self) -> list[Tensor]:
+        snapshots = self.snapshots() if self.tracked and self.wanted else {}
         self.begin()
+        self.again_from = [snapshots.get(i, node) for i, node in enumerate(self.first)]
         made = self.node(
             WHILE,
             [*self.first, *self.given],
@@ -322,26 +330,31 @@ class While(Loop):
         self.end(made)
         return [self.tensor(item(made, i)) for i in range(len(self.carried))]
 
+    def snapshots(self) -> dict[int, Node]:
+        """The states of generators before the loop as bytes, by the places of what is carried."""
+        first, found, random = len(self.carried), {}, self.trace.random
+        for i, x in enumerate(self.changed):
+            if isinstance(x, Generator):
+                state = random.draw(SNAPSHOT, (), np.empty(STATE.shape, np.uint8), STATE, {}, x)
+                found[first + i] = self.trace.current(state)
+        return found
+
     def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
         """The gradients of all that is wanted."""
         part = self.part
         sums = [Node(INPUT, (), {}, type_of_tensor(t)) for t in self.constants]
         outputs = self.step_back(sums)
-        if self.states:
-            raise TraceError(
-                f"a while loop at {self.trace.place()} that draws random numbers is "
-                "differentiated, which a graph cannot do: use scan or fori_loop"
-            )
         inputs = (*self.body.inputs, *[part.tangents[i] for i in self.moving], *sums)
         back = Graph(inputs, self.body.captured, tuple(outputs))
         begin = [tangents[i] for i in self.moving] + [zeros(n.type) for n in sums]
+        again = replayed if self.states else lambda graph: graph
         made = self.node(
             WHILE_VJP,
-            [*self.first, *begin, *self.given],
+            [*self.again_from, *begin, *self.given],
             [n.type for n in begin],
-            condition=self.condition,
-            body=self.body,
-            backward=back,
+            condition=again(self.condition),
+            body=again(self.body),
+            backward=again(back),
             states=(),
         )
         return [self.tensor(item(made, i)) for i in range(len(begin))]

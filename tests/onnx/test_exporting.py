@@ -21,6 +21,8 @@ from rushlight.onnx.verifying import interpreted
 from rushlight.ops.base import registry
 from rushlight.testing import assert_close
 from tests.compiled.test_modules import CASES, DYNAMIC
+from tests.export.test_empty import NAMES as EMPTY
+from tests.export.test_empty import case, leaves, same
 from tests.graph.script_programs import telling
 from tests.onnx.examples import CONTROL, LARGE, NETWORKS, SIZES, Example, close, runs, tensors
 
@@ -51,6 +53,16 @@ def test_every_module(name: str) -> None:
         module(*args)  # shapes of lazy parameters
     program = rl.onnx.export(module, args)  # which compares the results
     onnx.checker.check_model(program.model_proto, full_check=True)
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_batch_of_none(name: str) -> None:
+    module, args, empty, dim = case(name)
+    names = [f"x{i}" for i in range(len(leaves(args)))]
+    axes = {name: {dim: "batch"} for name in names}
+    program = rl.onnx.export(module, args, input_names=names, dynamic_axes=axes, verify=False)
+    with rl.no_grad():
+        same(program(*leaves(empty)), leaves(module(*empty)))
 
 
 @pytest.mark.parametrize("name", list(DYNAMIC))

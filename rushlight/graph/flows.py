@@ -22,6 +22,7 @@ from rushlight.graph.inner import Outside, Part
 from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
 from rushlight.graph.replay import SNAPSHOT, replayed
 from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
+from rushlight.graph.script.sharing import tie
 from rushlight.graph.streams import STATE
 from rushlight.graph.trace import Trace
 from rushlight.ops.base import registry, touched
@@ -151,6 +152,8 @@ class Branches(Made):
         self.saved = [dear(part) for part in parts]
         self.leaving = [(part, {id(t): g for t, g in part.new_gradients}) for part in parts]
         self.receivers = {id(t): t for part in parts for t, _ in part.new_gradients}
+        self.replaced = {id(t): self.old_gradient(t) for t in self.receivers.values()}
+        self.outside |= {x: None for x in self.replaced.values() if x is not None}
 
     def run(self) -> list[Tensor]:
         trace = self.trace
@@ -160,8 +163,10 @@ class Branches(Made):
             leaves = {x: part.leaf(x) for x in self.outside}
             outputs = [*part.outputs, *[part.last(x, leaves[x]) for x in self.changed]]
             for t in self.receivers.values():
-                g = self.leaving[number][1].get(id(t))
-                outputs.append(zeros(type_of_tensor(t)) if g is None else g)
+                g, old = self.leaving[number][1].get(id(t)), self.replaced[id(t)]
+                if g is None:
+                    g = zeros(type_of_tensor(t)) if old is None else part.last(old, leaves[old])
+                outputs.append(g)
             for other, saved in enumerate(self.saved):
                 outputs += saved if other == number else [zeros(n.type) for n in saved]
             graphs.append(Graph((), tuple(leaves.values()), tuple(outputs)))
@@ -190,13 +195,31 @@ class Branches(Made):
         self.kept = [item(made, len(types) + i) for i in range(len(kept))]
         return [self.tensor(item(made, i)) for i in range(self.count)]
 
+    def old_gradient(self, t: Tensor) -> Symbol | None:
+        """What the gradient of a tensor of outside was before a branch replaces it."""
+        if t._grad is None:
+            return None
+        found = self.trace.symbol(t._grad)
+        if found.base is not None:
+            raise TraceError(
+                "a branch replaces a .grad that is a view of another tensor, which a graph cannot "
+                "do: write to it in place, or clone() it before"
+            )
+        return found
+
     def give(self, t: Tensor, g: Node) -> None:
-        """A tensor of outside that had no gradient has one: zeros, if the way taken makes none."""
+        """A tensor of outside has another gradient.
+
+        If the way taken makes none, it is the one it had, or zeros.
+        """
+        old, known = self.replaced[id(t)], id(t) not in self.trace.unsure
         self.trace.set_gradient(t)
         t._grad = self.tensor(g)
         sure = [id(t) in own and id(t) not in part.inner.unsure for part, own in self.leaving]
-        if not all(sure):
+        if not all(sure) and (old is None or not known):
             self.trace.unsure.add(id(t))
+        if old is not None and not all(sure):
+            tie(t._grad, [old, *old.shared], ".grad", f"branch at {self.trace.place()}")
 
     def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
         """The gradients of all that is wanted."""

@@ -485,6 +485,30 @@ def test_a_file_that_computes_something_else_is_noticed(monkeypatch: pytest.Monk
     rl.onnx.export(lambda x: x.relu(), rl.zeros(2), verify=False)
 
 
+DECIMALS = [
+    *(2.675, 1.005, 0.125, -0.125, 0.5, 1.5, -2.5, 150.0, 250.0, -350.0, 49.99999, 123456.789),
+    *(1e15 + 0.25, 1e300, 5e-324, float("inf"), -0.0),
+]
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2, 15, -1, -2])
+@pytest.mark.parametrize("kind", [rl.float64, rl.int64])
+def test_numbers_are_rounded_as_python_does(digits: int, kind: Any) -> None:
+    values: list[Any] = DECIMALS if kind is rl.float64 else [-25, -15, -5, 0, 4, 5, 15, 149, 151]
+    program = rl.onnx.export(
+        lambda x: round(x.item(), digits), (rl.tensor(values[0], dtype=kind),), verify=False
+    )
+    for value in values:
+        with rl.no_grad(), interpreted():
+            found = tensors(program(rl.tensor(value, dtype=kind)))
+        assert [x.item() for x in found] == [round(value, digits)]
+
+
+def test_more_digits_than_a_file_can_round_to() -> None:
+    with pytest.raises(OnnxExporterError, match="to 30 digits, and a file to at most 22"):
+        rl.onnx.export(lambda x: round(x.item(), 30), (rl.tensor(0.5),))
+
+
 def test_half_precision() -> None:
     for dtype in (rl.float16, rl.bfloat16):
         model = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.LayerNorm(4)).to(dtype)

@@ -254,8 +254,9 @@ class Loop(Made):
         parts: Sequence[Part],
         leaves: Sequence[Tensor],
         rows: Sequence[Tensor] = (),
+        names: Sequence[str] = (),
     ) -> None:
-        self.part, self.carried = parts[0], list(leaves)
+        self.part, self.carried, self.names = parts[0], list(leaves), names
         self.before = [is_tracked(t) for t in leaves]
         self.track(rows)  # first: gradients may capture more, such as a number of elements
         super().__init__(trace, parts)
@@ -309,7 +310,9 @@ class Loop(Made):
         count = len(part.inputs) - rows
         changed = [part.leaf(x) for x in self.changed]
         inputs = (*part.inputs[:count], *changed, *part.inputs[count:])
-        return Graph(inputs, tuple([part.leaf(x) for x in self.still]), tuple(outputs))
+        names = {n: name for n, name in zip(inputs, self.names, strict=False) if name}
+        captured = tuple([part.leaf(x) for x in self.still])
+        return Graph(inputs, captured, tuple(outputs), (), names)
 
     def ends(self) -> list[Node]:
         """The nodes of what is carried and changed after a step."""
@@ -332,8 +335,15 @@ class Loop(Made):
 class While(Loop):
     """A loop that ends when a condition does not hold any more."""
 
-    def __init__(self, trace: Trace, part: Part, asked: Part, leaves: Sequence[Tensor]) -> None:
-        super().__init__(trace, [part, asked], leaves)
+    def __init__(
+        self,
+        trace: Trace,
+        part: Part,
+        asked: Part,
+        leaves: Sequence[Tensor],
+        names: Sequence[str] = (),
+    ) -> None:
+        super().__init__(trace, [part, asked], leaves, (), names)
         self.wanted = [self.carried[i] for i in self.moving] + self.constants
         self.condition = self.graph(asked, asked.outputs)
         self.body = self.graph(part, self.ends())
@@ -368,7 +378,7 @@ class While(Loop):
         sums = [Node(INPUT, (), {}, type_of_tensor(t)) for t in self.constants]
         outputs = self.step_back(sums)
         inputs = (*self.body.inputs, *[part.tangents[i] for i in self.moving], *sums)
-        back = Graph(inputs, self.body.captured, tuple(outputs))
+        back = Graph(inputs, self.body.captured, tuple(outputs), (), self.body.names)
         begin = [tangents[i] for i in self.moving] + [zeros(n.type) for n in sums]
         again = replayed if self.states else lambda graph: graph
         made = self.node(
@@ -394,8 +404,9 @@ class Rows(Loop):
         xs: Sequence[Tensor],
         length: int,
         reverse: bool,
+        names: Sequence[str] = (),
     ) -> None:
-        super().__init__(trace, [part], leaves, xs)
+        super().__init__(trace, [part], leaves, xs, names)
         self.xs, self.length, self.reverse = list(xs), trace.attribute(length), reverse
         self.tracked_xs = [i for i, x in enumerate(xs) if part.leaves[len(leaves) + i]._history]
         self.wanted = [self.carried[i] for i in self.moving] + self.constants

@@ -173,13 +173,11 @@ def closed(needed: Collection[int], graph: Graph, count: int, first: int = 0) ->
 def part(graph: Graph, leaves: Sequence[int], outputs: Sequence[int]) -> Graph:
     """A graph with some of its inputs, captured values and outputs."""
     count = len(graph.inputs)
-    return Graph(
-        tuple([graph.inputs[i] for i in leaves if i < count]),
-        tuple([graph.captured[i - count] for i in leaves if i >= count]),
-        tuple([graph.outputs[i] for i in outputs]),
-        (),
-        graph.names,
-    )
+    inputs = [graph.inputs[i] for i in leaves if i < count]
+    captured = [graph.captured[i - count] for i in leaves if i >= count]
+    names = {n: graph.names[n] for n in (*inputs, *captured) if n in graph.names}
+    results = tuple([graph.outputs[i] for i in outputs])
+    return Graph(tuple(inputs), tuple(captured), results, (), names)
 
 
 def moved(node: Node, results: Sequence[int], operands: Sequence[int]) -> tuple[Any, ...]:

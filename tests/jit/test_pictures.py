@@ -125,6 +125,21 @@ def test_a_loop_shows_its_line_condition_and_body() -> None:
     assert svg.count('class="again"') == 1
 
 
+def test_a_branch_in_a_large_graph_has_one_frame() -> None:
+    def function(x):
+        for i in range(50):
+            x = (x * 1.01 + i).sin()
+        return x.exp() if x.sum() > 0 else x.cos()
+
+    line = function.__code__.co_firstlineno + 3
+    svg = drawn(function, rl.ones(3))
+    found = texts(svg)
+    assert found.count("if") == 1
+    assert found[found.index("if") + 1] == f"test_pictures.py:{line}"
+    depths = [len(path) for path, kind, *_ in rectangles(svg) if kind == "frame"]
+    assert max(depths) == min(depths)  # none is in another one
+
+
 def test_what_loops_carry_has_the_names_of_variables() -> None:
     def function(x):
         total, pair = x[0], (x[1], x[2])

@@ -535,6 +535,23 @@ def is_one(n: Any) -> bool:
     return not is_extent(n) and n == 1
 
 
+def is_zero(n: Any) -> bool:
+    """Whether a size is 0 at every call: for a short way that none of the others depends on."""
+    return not is_extent(n) and n == 0
+
+
+def inverse(n: Any) -> Any:
+    """1 / n, and infinity of none: a sum of nothing by the number of its terms is NaN.
+
+    >>> inverse(4), inverse(0)
+    (0.25, inf)
+    """
+    return 1 / (n + LEAST)
+
+
+LEAST = 5e-324  # adds nothing to a whole number but 0
+
+
 def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Whether two shapes of a trace are equal at all sizes; nothing is asked of those of a call."""
     return [n.dim if is_extent(n) else n for n in a] == [n.dim if is_extent(n) else n for n in b]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.generator import Twister
 
 NAN, INF = math.nan, math.inf
 
@@ -263,6 +264,20 @@ class TestRandom:
         rl.manual_seed(1)
         rl.rand(100, generator=rl.Generator().manual_seed(7))
         assert rl.rand(3).tolist() == expected
+
+    @pytest.mark.parametrize("found", [True, False])
+    @pytest.mark.parametrize("count", [0, 1, 623, 624, 700])
+    def test_a_state_goes_on_where_it_was_taken(
+        self, found: bool, count: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if not found:  # NumPy may keep its words elsewhere one day
+            monkeypatch.setattr(Twister, "memory", None)
+        generator = rl.Generator().manual_seed(3)
+        rl.rand(count, generator=generator)
+        rl.randn(1, generator=generator)
+        other = rl.Generator().set_state(generator.get_state())
+        assert rl.equal(rl.randn(700, generator=other), rl.randn(700, generator=generator))
+        assert rl.equal(rl.randn(3, generator=other), rl.randn(3, generator=generator))
 
     def test_bad_generators(self) -> None:
         with pytest.raises(TypeError, match=r"must be rushlight\.Generator, not int"):

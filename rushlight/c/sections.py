@@ -22,6 +22,7 @@ from rushlight.c.snippets import STORED
 from rushlight.codegen.products import Place, place_of
 from rushlight.graph.control import Control, origin_of
 from rushlight.graph.ir import CONSTANT, ITEM, Graph, Node, TensorType
+from rushlight.graph.replay import REDRAW, SNAPSHOT, original
 from rushlight.passes.fuse import Call, Group, Step
 from rushlight.passes.order import Plan, plan
 from rushlight.runtime.arena import ALIGNMENT, Block
@@ -61,7 +62,10 @@ class Section:
             places = [self.place(n) for n in node.inputs if n is not None]
             self.products[number] = product(node, places, self.file)
             return
-        self.calls[number] = invocation(node, self.file)
+        if node.op is not SNAPSHOT:
+            self.calls[number] = invocation(
+                original(node) if node.op is REDRAW else node, self.file
+            )
 
     def place(self, node: Node) -> Place:
         """Where the elements of an operand are, in the memory of the value that it is a view of."""
@@ -120,7 +124,8 @@ class Section:
             sizes[number, "panel"] = (size, number, number)
         for number, call in self.calls.items():
             sizes[number, "scratch"] = (call.scratch, number, number)
-            for i, kind in enumerate(call.kinds):
+            several = self.plan.steps[number].nodes[0].type
+            for i, kind in enumerate(several if isinstance(several, tuple) else call.kinds):
                 sizes[number, i] = (kind.nbytes, number, number)
         for number, inner in self.inner.items():
             node = self.plan.steps[number].nodes[0]
@@ -217,9 +222,18 @@ class Section:
             panel = [self.scratch(number, "panel")] if elements else []
             yield f"{name}({', '.join([*map(self.address, operands), self.at[node], *panel])});"
             return
+        if node.op is SNAPSHOT:
+            yield from copied(
+                [self.address(operands[0])], [self.result(node, number, 0)], node.type
+            )
+            return
         call = self.calls[number]
         results = [self.result(node, number, i) for i in range(len(call.kinds))]
         given = [self.address(operands[i]) for i in call.operands]
+        if node.op is REDRAW:
+            state = self.result(node, number, len(node.type) - 1)
+            yield from copied(given, [state], node.type[-1:])
+            given[0] = state
         scratch = [self.scratch(number, "scratch")] if call.scratch else []
         args = [*given, *results, *scratch, *call.numbers]
         yield from self.run(call.name, args, call.errors, [node])

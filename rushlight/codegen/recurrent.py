@@ -262,6 +262,8 @@ def recurrence(
 
     Buffers have the names of its operands and results. Threads change no result.
     """
+    if not shape.rows:
+        return None
     works = product_works(op, shape, element, registers)
     if works is None:
         return None

@@ -75,7 +75,7 @@ class ExportedProgram:
 
     @property
     def range_constraints(self) -> dict[str, ValueRanges]:
-        """The bounds of the sizes that may change, by their symbols in the graph."""
+        """The bounds of the sizes that may change, by their names in the graph."""
         border = self._programs.first.border
         found = {name: ValueRanges(0, math.inf) for name, _ in border.symbols}
         for relation, left, right, answer in border.conditions:
@@ -85,7 +85,7 @@ class ExportedProgram:
                     found[left] = ValueRanges(max(lower, int(right)), upper)
                 elif relation == "le":
                     found[left] = ValueRanges(lower, min(upper, int(right)))
-        return found
+        return {border.labels.get(name, name): bounds for name, bounds in found.items()}
 
     @property
     def state_dict(self) -> dict[str, Tensor]:

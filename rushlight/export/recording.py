@@ -16,7 +16,7 @@ from rushlight.graph.listener import held_back
 from rushlight.graph.multiples import lines_of
 from rushlight.graph.results import leaves
 from rushlight.jit.originals import original
-from rushlight.jit.program import Program
+from rushlight.jit.program import Program, labels_of
 from rushlight.jit.programs import Programs
 from rushlight.jit.recording import Call, may_want, wanting
 from rushlight.jit.state import State
@@ -98,6 +98,9 @@ def recorded(call: Call, state: State, parameters: Sequence[Tensor], changing: C
                 program, keys = changing.traced(attempt)
         except Exception:  # it may write to tensors in place, which leaves with gradients forbid
             pass
+    lines = lines_of([node.type.shape for node in program.graph.inputs])
+    whole = {line.name for line in lines if (line.step, line.rest) == (1, 0)}
+    program.border.labels = labels_of(keys, whole)
     return bounded(program, {symbol: changing.like(key) for symbol, key in keys.items()})
 
 

@@ -2,13 +2,16 @@
 
 The gradient of a branch or of a row of a scan is traced together with it. What backward needs and
 is dear to compute, or random, becomes one more result of the node; the rest is computed again. A
-``while`` loop, of which nobody knows how often it runs, runs again for its gradient.
+``while`` loop, of which nobody knows how often it runs, runs again for its gradient, and draws the
+same random numbers from the state that it began with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
@@ -17,7 +20,10 @@ from rushlight.generator import Generator
 from rushlight.graph.extents import template_of
 from rushlight.graph.inner import Outside, Part
 from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
+from rushlight.graph.replay import SNAPSHOT, replayed
 from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
+from rushlight.graph.script.sharing import tie
+from rushlight.graph.streams import STATE
 from rushlight.graph.trace import Trace
 from rushlight.ops.base import registry, touched
 from rushlight.symbol import Symbol, TraceError
@@ -146,6 +152,8 @@ class Branches(Made):
         self.saved = [dear(part) for part in parts]
         self.leaving = [(part, {id(t): g for t, g in part.new_gradients}) for part in parts]
         self.receivers = {id(t): t for part in parts for t, _ in part.new_gradients}
+        self.replaced = {id(t): self.old_gradient(t) for t in self.receivers.values()}
+        self.outside |= {x: None for x in self.replaced.values() if x is not None}
 
     def run(self) -> list[Tensor]:
         trace = self.trace
@@ -155,8 +163,10 @@ class Branches(Made):
             leaves = {x: part.leaf(x) for x in self.outside}
             outputs = [*part.outputs, *[part.last(x, leaves[x]) for x in self.changed]]
             for t in self.receivers.values():
-                g = self.leaving[number][1].get(id(t))
-                outputs.append(zeros(type_of_tensor(t)) if g is None else g)
+                g, old = self.leaving[number][1].get(id(t)), self.replaced[id(t)]
+                if g is None:
+                    g = zeros(type_of_tensor(t)) if old is None else part.last(old, leaves[old])
+                outputs.append(g)
             for other, saved in enumerate(self.saved):
                 outputs += saved if other == number else [zeros(n.type) for n in saved]
             graphs.append(Graph((), tuple(leaves.values()), tuple(outputs)))
@@ -185,17 +195,36 @@ class Branches(Made):
         self.kept = [item(made, len(types) + i) for i in range(len(kept))]
         return [self.tensor(item(made, i)) for i in range(self.count)]
 
+    def old_gradient(self, t: Tensor) -> Symbol | None:
+        """What the gradient of a tensor of outside was before a branch replaces it."""
+        if t._grad is None:
+            return None
+        found = self.trace.symbol(t._grad)
+        if found.base is not None:
+            raise TraceError(
+                "a branch replaces a .grad that is a view of another tensor, which a graph cannot "
+                "do: write to it in place, or clone() it before"
+            )
+        return found
+
     def give(self, t: Tensor, g: Node) -> None:
-        """A tensor of outside that had no gradient has one: zeros, if the way taken makes none."""
+        """A tensor of outside has another gradient.
+
+        If the way taken makes none, it is the one it had, or zeros.
+        """
+        old, known = self.replaced[id(t)], id(t) not in self.trace.unsure
         self.trace.set_gradient(t)
         t._grad = self.tensor(g)
         sure = [id(t) in own and id(t) not in part.inner.unsure for part, own in self.leaving]
-        if not all(sure):
+        if not all(sure) and (old is None or not known):
             self.trace.unsure.add(id(t))
+        if old is not None and not all(sure):
+            tie(t._grad, [old, *old.shared], ".grad", f"branch at {self.trace.place()}")
 
     def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
         """The gradients of all that is wanted."""
         given = [Node(INPUT, (), {}, tangents[i].type) for i in self.tracked]
+        tensors = [isinstance(x, Symbol) for x in self.outside]  # not the states of generators
         graphs = []
         for number, part in enumerate(self.parts):
             replaced: dict[Any, Any] = {
@@ -207,10 +236,10 @@ class Branches(Made):
             replaced |= dict(zip(self.saved[number], stand_ins[number], strict=True))
             inputs = [n for several in stand_ins for n in several] + given
             outputs = [part.gradients.get(id(t)) or zeros(type_of_tensor(t)) for t in self.wanted]
-            graphs.append(
-                Graph(tuple(inputs), self.leaves[number], tuple(rebuilt(outputs, replaced)))
-            )
-        operands = [self.chosen, *self.kept, *[tangents[i] for i in self.tracked], *self.given]
+            leaves = tuple([n for n, own in zip(self.leaves[number], tensors, strict=True) if own])
+            graphs.append(Graph(tuple(inputs), leaves, tuple(rebuilt(outputs, replaced))))
+        captured = [n for n, own in zip(self.given, tensors, strict=True) if own]
+        operands = [self.chosen, *self.kept, *[tangents[i] for i in self.tracked], *captured]
         types = [n.type for n in graphs[0].outputs]
         made = self.node(COND, operands, types, branches=tuple(graphs), states=())
         return [self.tensor(item(made, i)) for i in range(len(self.wanted))]
@@ -225,8 +254,9 @@ class Loop(Made):
         parts: Sequence[Part],
         leaves: Sequence[Tensor],
         rows: Sequence[Tensor] = (),
+        names: Sequence[str] = (),
     ) -> None:
-        self.part, self.carried = parts[0], list(leaves)
+        self.part, self.carried, self.names = parts[0], list(leaves), names
         self.before = [is_tracked(t) for t in leaves]
         self.track(rows)  # first: gradients may capture more, such as a number of elements
         super().__init__(trace, parts)
@@ -280,7 +310,9 @@ class Loop(Made):
         count = len(part.inputs) - rows
         changed = [part.leaf(x) for x in self.changed]
         inputs = (*part.inputs[:count], *changed, *part.inputs[count:])
-        return Graph(inputs, tuple([part.leaf(x) for x in self.still]), tuple(outputs))
+        names = {n: name for n, name in zip(inputs, self.names, strict=False) if name}
+        captured = tuple([part.leaf(x) for x in self.still])
+        return Graph(inputs, captured, tuple(outputs), (), names)
 
     def ends(self) -> list[Node]:
         """The nodes of what is carried and changed after a step."""
@@ -303,14 +335,23 @@ class Loop(Made):
 class While(Loop):
     """A loop that ends when a condition does not hold any more."""
 
-    def __init__(self, trace: Trace, part: Part, asked: Part, leaves: Sequence[Tensor]) -> None:
-        super().__init__(trace, [part, asked], leaves)
+    def __init__(
+        self,
+        trace: Trace,
+        part: Part,
+        asked: Part,
+        leaves: Sequence[Tensor],
+        names: Sequence[str] = (),
+    ) -> None:
+        super().__init__(trace, [part, asked], leaves, (), names)
         self.wanted = [self.carried[i] for i in self.moving] + self.constants
         self.condition = self.graph(asked, asked.outputs)
         self.body = self.graph(part, self.ends())
 
     def run(self) -> list[Tensor]:
+        snapshots = self.snapshots() if self.tracked and self.wanted else {}
         self.begin()
+        self.again_from = [snapshots.get(i, node) for i, node in enumerate(self.first)]
         made = self.node(
             WHILE,
             [*self.first, *self.given],
@@ -322,26 +363,31 @@ class While(Loop):
         self.end(made)
         return [self.tensor(item(made, i)) for i in range(len(self.carried))]
 
+    def snapshots(self) -> dict[int, Node]:
+        """The states of generators before the loop as bytes, by the places of what is carried."""
+        first, found, random = len(self.carried), {}, self.trace.random
+        for i, x in enumerate(self.changed):
+            if isinstance(x, Generator):
+                state = random.draw(SNAPSHOT, (), np.empty(STATE.shape, np.uint8), STATE, {}, x)
+                found[first + i] = self.trace.current(state)
+        return found
+
     def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
         """The gradients of all that is wanted."""
         part = self.part
         sums = [Node(INPUT, (), {}, type_of_tensor(t)) for t in self.constants]
         outputs = self.step_back(sums)
-        if self.states:
-            raise TraceError(
-                f"a while loop at {self.trace.place()} that draws random numbers is "
-                "differentiated, which a graph cannot do: use scan or fori_loop"
-            )
         inputs = (*self.body.inputs, *[part.tangents[i] for i in self.moving], *sums)
-        back = Graph(inputs, self.body.captured, tuple(outputs))
+        back = Graph(inputs, self.body.captured, tuple(outputs), (), self.body.names)
         begin = [tangents[i] for i in self.moving] + [zeros(n.type) for n in sums]
+        again = replayed if self.states else lambda graph: graph
         made = self.node(
             WHILE_VJP,
-            [*self.first, *begin, *self.given],
+            [*self.again_from, *begin, *self.given],
             [n.type for n in begin],
-            condition=self.condition,
-            body=self.body,
-            backward=back,
+            condition=again(self.condition),
+            body=again(self.body),
+            backward=again(back),
             states=(),
         )
         return [self.tensor(item(made, i)) for i in range(len(begin))]
@@ -358,8 +404,9 @@ class Rows(Loop):
         xs: Sequence[Tensor],
         length: int,
         reverse: bool,
+        names: Sequence[str] = (),
     ) -> None:
-        super().__init__(trace, [part], leaves, xs)
+        super().__init__(trace, [part], leaves, xs, names)
         self.xs, self.length, self.reverse = list(xs), trace.attribute(length), reverse
         self.tracked_xs = [i for i, x in enumerate(xs) if part.leaves[len(leaves) + i]._history]
         self.wanted = [self.carried[i] for i in self.moving] + self.constants

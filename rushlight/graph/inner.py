@@ -91,16 +91,22 @@ class Inner(Trace):
         return isinstance(t._array, Symbol) and t._array.trace is self
 
     def new_gradients(self) -> list[tuple[Tensor, Node]]:
-        """The gradients of tensors of outside that had none; an error for what is no such one."""
+        """The gradients of tensors of outside that had others, or none; an error if one is gone."""
         found = []
         for t, before in self.kept.values():
             old, g = before.get("_grad"), t._grad
             if g is old or self.made(t):
                 continue
-            if old is not None or g is None or edge(g) is not None:
+            if g is None:
                 raise TraceError(
-                    "a branch leaves another .grad behind than it has found, which a graph cannot "
-                    "do: call optimizer.zero_grad() before it, or at its end after step()"
+                    "a branch leaves no .grad behind where it has found one, which a graph cannot "
+                    "do: call optimizer.zero_grad() before it, or at its end after step(), or "
+                    "zero_grad(set_to_none=False)"
+                )
+            if edge(g) is not None:
+                raise TraceError(
+                    "a branch leaves a .grad behind that has a history, which a graph cannot do: "
+                    "detach() it"
                 )
             found.append((t, self.current(self.symbol(g))))
         return found

@@ -101,7 +101,7 @@ class Graph(Nested):
     captured: tuple[Node, ...] = ()
     outputs: tuple[Node, ...] = ()
     writes: tuple[tuple[Node, Node], ...] = ()
-    names: Mapping[Node, str] = field(default_factory=dict)  # of captured values
+    names: Mapping[Node, str] = field(default_factory=dict)  # of captured, and carried, values
 
     @property
     def roots(self) -> tuple[Node, ...]:
@@ -173,7 +173,8 @@ def show(kind: Type) -> str:
 def show_graph(graph: Graph, sources: bool = True) -> str:
     nodes = graph.nodes()
     number = {node: f"%{i}" for i, node in enumerate(nodes)}
-    heads = [f"{number[n]}: {n.type}" for n in graph.inputs]
+    named = {n: f" = input({graph.names[n]!r})" for n in graph.inputs if n in graph.names}
+    heads = [f"{number[n]}: {n.type}{named.get(n, '')}" for n in graph.inputs]
     heads += [f"{number[n]}: {n.type} = {call(n, number, graph)}" for n in graph.captured]
     lines = [f"graph({', '.join(heads)}):"]
     for node in nodes[len(heads) :]:

@@ -88,8 +88,9 @@ def repeat(
     test: Callable[[Sequence[Tensor]], Any],
     body: Callable[[Sequence[Tensor]], list[Tensor]],
     leaves: Sequence[Tensor],
+    names: Sequence[str] = (),
 ) -> list[Tensor]:
-    """What a loop carries when ``test`` does not hold any more."""
+    """What a loop carries when ``test`` does not hold any more; ``names`` are what it is called."""
     trace = local.state.trace
     meet(trace, leaves)
 
@@ -106,10 +107,10 @@ def repeat(
             return [t.clone() for t in leaves]
         made: Made
         if steps is None:
-            made = While(trace, part, asked, leaves)
+            made = While(trace, part, asked, leaves, names)
             made.again = functools.partial(repeat_again, made, test, body)
         else:
-            made = Rows(trace, part, leaves, (), steps, False)
+            made = Rows(trace, part, leaves, (), steps, False, names)
             made.again = functools.partial(rows_again, made, body)
     return made.results()
 
@@ -148,6 +149,7 @@ def sweep(
     xs: Sequence[Tensor],
     length: int,
     reverse: bool,
+    names: Sequence[str] = (),
 ) -> tuple[list[Tensor], list[Tensor]]:
     """What a loop over rows carries in the end, and the results of the rows, stacked."""
     count = len(leaves)
@@ -158,7 +160,7 @@ def sweep(
 
     if not length:
         return [t.clone() for t in leaves], none_of(follow, leaves, xs)[count:]
-    results = rows(follow, leaves, xs, length, reverse)
+    results = rows(follow, leaves, xs, length, reverse, names)
     return results[:count], results[count:]
 
 
@@ -172,13 +174,18 @@ def none_of(follow: Follow, leaves: Sequence[Tensor], xs: Sequence[Tensor]) -> l
 
 
 def rows(
-    follow: Follow, leaves: Sequence[Tensor], xs: Sequence[Tensor], length: int, reverse: bool
+    follow: Follow,
+    leaves: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    length: int,
+    reverse: bool,
+    names: Sequence[str] = (),
 ) -> list[Tensor]:
     """:func:`sweep`, of a body that takes and gives all in one list."""
     trace = local.state.trace
     meet(trace, [*leaves, *xs])
     with body_of(trace, follow, Surroundings([follow]), leaves, xs) as part:
-        made = Rows(trace, part, leaves, xs, length, reverse)
+        made = Rows(trace, part, leaves, xs, length, reverse, names)
     made.again = functools.partial(rows_again, made, follow)
     return made.results()
 

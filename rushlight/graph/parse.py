@@ -17,7 +17,7 @@ from rushlight.ops.base import registry
 
 LINE = re.compile(r"\s*%(\d+): (.*?) = ([\w.]+)\((.*)\)(?:\s+# (.*))?$")
 KIND = re.compile(r"(\w+)\[([^\[\]]*)\]")
-HEAD = re.compile(r"""(%\d+): (\w+\[[^\[\]]*\])(?: = captured\(('[^']*'|"[^"]*")\))?""")
+HEAD = re.compile(r"""(%\d+): (\w+\[[^\[\]]*\])(?: = (captured|input)\(('[^']*'|"[^"]*")\))?""")
 
 Symbols = Mapping[str, Dim]
 
@@ -37,10 +37,11 @@ def parse(text: str, symbols: Symbols = MappingProxyType({})) -> Graph:
     names: dict[Node, str] = {}
     for match in re.finditer(HEAD, head):
         kind = parse_type(match[2], symbols)
-        node = Node(CAPTURED if match[3] else INPUT, (), {}, kind)
+        outside = match[3] == "captured"
+        node = Node(CAPTURED if outside else INPUT, (), {}, kind)
         nodes[match[1]] = node
-        (captured if match[3] else inputs).append(node)
-        name = ast.literal_eval(match[3]) if match[3] else ""
+        (captured if outside else inputs).append(node)
+        name = ast.literal_eval(match[4]) if match[4] else ""
         if name:
             names[node] = name
     outputs: list[Node] = []

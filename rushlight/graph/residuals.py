@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.dims import example
 from rushlight.errors import user_line
-from rushlight.graph.control import Control
+from rushlight.graph.control import Control, origin_of
 from rushlight.graph.extents import dim_of
 from rushlight.graph.inner import Part
 from rushlight.graph.ir import (
@@ -21,7 +21,6 @@ from rushlight.graph.ir import (
     copy,
     walk,
 )
-from rushlight.graph.streams import STATE
 from rushlight.ops.base import Op, registry
 from rushlight.ops.views import View
 from rushlight.symbol import TraceError
@@ -51,7 +50,7 @@ def dear(part: Part) -> list[Node]:
             again = (is_cheap(node) and saves(below, node)) or is_invariant(node, below, part)
             kept[node] = below if again else frozenset([node])
     found = frozenset().union(*[kept[n] for n in needed])
-    if any([node.type == STATE for node in found]):
+    if any([origin_of(node) is not None for node in found]):
         raise TraceError(
             f"the gradient of a branch or loop at {user_line()} needs the state of a generator of "
             "random numbers inside it: draw the numbers before it, and give them to it"

@@ -50,12 +50,12 @@ def sections(node: Node) -> list[Section]:
     body: Graph = attrs["body"]
     count = len(body.inputs)
     if node.op.name == "scan":
-        carried = counted("carried", attrs["carried"])
+        carried = named(body, attrs["carried"])
         rows = counted("row", count - len(carried))
         results = counted("result row", len(body.outputs) - len(carried))
         inner = (*carried, *rows), (*carried, *results), operands[count:]
         return [Section("each row", 0, body, *inner, again=bool(carried))]
-    carried = counted("carried", count)
+    carried = named(body, count)
     back: Graph = attrs.get("backward", body)
     rest = operands[len(back.inputs) :]
     found = [
@@ -67,6 +67,12 @@ def sections(node: Node) -> list[Section]:
         inner = (*carried, *gradients), gradients, rest
         found.append(Section("then back", 2, back, *inner, again=True))
     return found
+
+
+def named(body: Graph, count: int) -> tuple[str, ...]:
+    """What a loop carries, by the names of the user's variables where they are known."""
+    pairs = zip(body.inputs, counted("carried", count), strict=False)
+    return tuple([body.names.get(n, name) for n, name in pairs])
 
 
 def counted(name: str, count: int) -> tuple[str, ...]:

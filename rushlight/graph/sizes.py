@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rushlight.dims import Dim, Symbol, at, known, symbols_of
@@ -17,6 +18,13 @@ def symbols_in(graph: Graph) -> set[Symbol]:
         found |= symbols_of([*[t.shape for t in types_of(node)], *node.attrs.values()])
         found = found.union(*map(symbols_in, nested(node.attrs)))
     return found
+
+
+def called(graph: Graph, names: Mapping[str, Dim]) -> Graph:
+    """The graph with other names for its sizes, to be shown: nothing is computed with these."""
+    made, _ = Sizer(graph).at(names)  # type: ignore[arg-type]
+    shown = {symbol: str(name) for symbol, name in names.items()}
+    return replace(made, names={n: shown.get(name, name) for n, name in made.names.items()})
 
 
 class Sizer:

@@ -29,6 +29,7 @@ from rushlight.graph.ir import (
     show,
     type_of,
 )
+from rushlight.graph.replay import REDRAW, original
 from rushlight.graph.streams import STATE
 from rushlight.graph.templates import room
 from rushlight.kernels.pooling import Window
@@ -109,6 +110,9 @@ def check_node(node: Node, states: set[Node], depth: int) -> None:
         return
     if any(nested(node.attrs)):
         raise TypeError("it holds a graph")
+    if node.op is REDRAW:
+        check_redraw(node, states)
+        return
     draws = "generator" in node.attrs
     operands = node.inputs[1:] if draws else node.inputs
     if any([n in states for n in operands]):
@@ -127,6 +131,16 @@ def check_node(node: Node, states: set[Node], depth: int) -> None:
     if draws:
         kinds = (*(kinds if isinstance(kinds, tuple) else (kinds,)), STATE)
     expect(node, kinds)
+
+
+def check_redraw(node: Node, states: set[Node]) -> None:
+    """An error unless a node repeats a draw: its bytes are those of a state, and a tensor."""
+    state, op = node.inputs[0], node.attrs["op"]
+    if state is None or state.type != STATE or state in states:
+        raise TypeError("it draws from what is no state of a generator")
+    if not isinstance(op, Op) or op is REDRAW or isinstance(op, Control):
+        raise TypeError("what it repeats is no random op")
+    check_node(original(node), {*states, state}, 0)
 
 
 def expect(node: Node, kinds: Any) -> None:

@@ -12,7 +12,7 @@ from rushlight.graph.ir import Graph, TensorType, Type, type_of, walk
 from rushlight.graph.multiples import line_of, lines_of
 from rushlight.graph.streams import STATE
 from rushlight.jit import numbers, structure
-from rushlight.jit.program import RELATIONS, Border, condition_of, symbol_of, symbols_of
+from rushlight.jit.program import RELATIONS, Border, condition_of, labels_of, symbol_of, symbols_of
 from rushlight.jit.state import State
 from rushlight.runtime.shapes import LETTERS
 
@@ -27,7 +27,7 @@ def need(condition: Any, message: str) -> None:
 def checked_border(plain: Any, graph: Graph, state: State) -> Border:
     """The border that a file describes; an error unless it fits the graph and the state."""
     names = {each.name for each in fields(Border)}
-    need(isinstance(plain, dict) and {*plain} == names, "it does not have the fields of a border")
+    need(isinstance(plain, dict) and {"labels", *plain} == names, "a field of a border is missing")
     border = Border(**plain)
     check_counts(border, graph)
     check_sizes(border, graph)
@@ -70,6 +70,8 @@ def check_sizes(border: Border, graph: Graph) -> None:
     named = {line.name for line in lines_of(shapes)}
     need(named == {name for name, _ in border.symbols}, "a size is that of no argument")
     symbols, examples = symbols_of(border), dict(border.symbols)
+    labels = border.labels
+    need(isinstance(labels, dict) and labels == labels_of(labels, symbols), "a size has no name")
     for plain in border.conditions:
         relation, _, _, answer = plain
         need(relation in RELATIONS and type(answer) is bool, "a condition is none")

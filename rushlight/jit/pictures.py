@@ -151,7 +151,8 @@ def together(values: Sequence[T], key: Callable[[T], Any], several: bool) -> lis
 def runs(nodes: Sequence[Node]) -> list[list[Node]]:
     """The nodes in an order in which those of a line follow each other, cut between lines.
 
-    Whatever is cut out of an order in which each node follows its operands has no cycles.
+    Whatever is cut out of an order in which each node follows its operands has no cycles. A branch
+    or loop is by itself: it has a frame of its own, with its line.
     """
     known = set(nodes)
     waiting = {node: len({n for n in sources(node) if n in known}) for node in nodes}
@@ -177,7 +178,8 @@ def runs(nodes: Sequence[Node]) -> list[list[Node]]:
             waiting[user] -= 1
             if not waiting[user]:
                 ready.setdefault(user.source, deque()).append(user)
-    return [list(group) for _, group in groupby(found, key=lambda node: node.source)]
+    alone = {node: node if isinstance(node.op, Control) else None for node in found}
+    return [list(group) for _, group in groupby(found, key=lambda n: (n.source, alone[n]))]
 
 
 def sources(node: Node) -> Iterator[Node]:

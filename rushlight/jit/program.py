@@ -6,7 +6,7 @@ It needs no Python function: one that was read from a file is like one that was 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +16,13 @@ from rushlight.autograd.function import Function
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import counter
 from rushlight.codegen.reach import check_reach
-from rushlight.dims import Dim
+from rushlight.dims import LETTERS, Dim, known
 from rushlight.graph import ir
 from rushlight.graph.extents import Condition, Sizes
 from rushlight.graph.ir import Graph
 from rushlight.graph.multiples import solve
 from rushlight.graph.parse import parse_size
-from rushlight.graph.sizes import sized
+from rushlight.graph.sizes import called, sized
 from rushlight.graph.verify import verify
 from rushlight.jit.native import Made, restricted
 from rushlight.jit.numbers import Formula, Values, evaluated, with_sizes
@@ -62,6 +62,7 @@ class Border:
     gradients: list[tuple[Place, bool]] = field(default_factory=list)  # and whether it is None
     found: list[tuple[Place, bool]] = field(default_factory=list)  # whether .grad must be None
     symbols: list[tuple[str, int]] = field(default_factory=list)  # sizes, each with an example
+    labels: dict[str, str] = field(default_factory=dict)  # what users call these symbols
     conditions: list[tuple[str, str, str, bool]] = field(default_factory=list)  # on sizes
     training: bool | None = None  # the mode of the module, if that makes a difference
     lost: str = ""  # why the results have no gradients, if it is not for lack of any
@@ -90,6 +91,10 @@ class Program:
         self.sizes = Sizes()
         self.right: set[tuple[int, ...]] = set()  # sizes for which the conditions hold
         symbols = symbols_of(border)
+        self.labels = {
+            name: symbol_of(border.labels.get(name, name), example)
+            for name, example in border.symbols
+        }
         self.conditions = [condition_of(each, symbols) for each in border.conditions]
         self.returned = [with_sizes(formula, symbols) for formula in border.returned]
         self.sources = [
@@ -110,7 +115,8 @@ class Program:
     @property
     def forward_graph(self) -> Graph:
         """The graph without the gradients of results."""
-        return restricted(self.graph, self.border, ())[0]
+        graph = restricted(self.graph, self.border, ())[0]
+        return called(graph, self.labels) if self.border.labels else graph
 
     @property
     def trains(self) -> bool:
@@ -143,9 +149,11 @@ class Program:
         if key not in self.right:
             for condition, text in zip(self.conditions, self.border.conditions, strict=True):
                 if not condition.holds(sizes):
-                    relation, left, right, answer = text
+                    relation, *_, answer = text
+                    left, right = [known(x, self.labels) for x in (condition.left, condition.right)]
                     asked = f"{left} {SIGNS[relation]} {right}"
-                    raise Mismatch(f"the sizes {dict(sizes)}: {asked} must be {answer}")
+                    shown = {str(self.labels[name]): n for name, n in sizes.items()}
+                    raise Mismatch(f"the sizes {shown}: {asked} must be {answer}")
             if not self.trusted:
                 self.verify(sizes)
             self.right.add(key)
@@ -190,7 +198,7 @@ class Program:
             expected, array = self.graph.inputs[content[0]].type, tensors[content[0]]._array
             if not fits(expected, array, sizes):
                 got = ir.type_of(array)
-                raise Mismatch(f"{name}: expected a tensor {expected}, got {got}")
+                raise Mismatch(f"{name}: expected a tensor {self.shown(expected)}, got {got}")
         elif kind == "dict":
             for key, inner in content[0]:
                 self.check(f"{name}[{key!r}]", inner, tensors, sizes)
@@ -198,10 +206,14 @@ class Program:
             for i, inner in enumerate(content[-1]):
                 self.check(f"{name}[{i}]", inner, tensors, sizes)
 
+    def shown(self, kind: ir.TensorType) -> ir.TensorType:
+        """A type with the names that users have given to sizes."""
+        return ir.TensorType(known(kind.shape, self.labels), kind.dtype)
+
     def described(self, shape: Shape) -> str:
         kind, *content = shape
         if kind == "tensor":
-            return f"a tensor {self.graph.inputs[content[0]].type}"
+            return f"a tensor {self.shown(self.graph.inputs[content[0]].type)}"
         if kind in ("number", "plain"):
             return "a number" if kind == "number" else repr(content[0])
         return f"a {kind} of {len(content[-1])}"
@@ -327,6 +339,25 @@ def fits(expected: ir.TensorType, array: np.ndarray, sizes: dict[str, int]) -> b
 def symbols_of(border: Border) -> dict[str, Dim]:
     """The symbols for sizes by their names."""
     return {name: symbol_of(name, example) for name, example in border.symbols}
+
+
+LONGEST = 80  # characters of a name
+
+
+def labels_of(names: Mapping[Any, Any], symbols: Container[str]) -> dict[str, str]:
+    """Those of the names of sizes, by symbols, that can stand in their places.
+
+    >>> labels_of({"B": "batch", "T": "max", "S": "batch", "N": "a b"}, "BTSN")
+    {'B': 'batch'}
+    """
+    found: dict[str, str] = {}
+    for symbol, name in names.items():
+        fits = isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST
+        if not fits or symbol not in symbols or name in ("min", "max", *found.values()):
+            continue
+        if name == symbol or name not in {*LETTERS}:
+            found[symbol] = name
+    return found
 
 
 def symbol_of(name: str, example: int) -> Dim:

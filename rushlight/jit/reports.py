@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.drawing.svg import svg
 from rushlight.graph.ir import Node, show
+from rushlight.graph.sizes import called
 from rushlight.jit.code import names_of
 from rushlight.jit.functions import RecursiveScriptModule
 from rushlight.jit.pictures import graph_picture
@@ -43,7 +44,7 @@ def signature(name: str, program: Program) -> str:
     >>> signature("f", program)
     'f(x: f32[3,2]) -> f32[2]'
     """
-    graph, border = program.graph, program.border
+    graph, border = called(program.graph, program.labels), program.border
     given = [f"{name}: {described(shape, graph.inputs)}" for name, shape in border.arguments]
     return f"{name}({', '.join(given)}) -> {described(border.result, graph.outputs)}"
 

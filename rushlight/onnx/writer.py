@@ -200,7 +200,8 @@ class Writer:
         numbers = [n for n in shape if isinstance(n, int)]
         if len(numbers) == len(shape) - 1 and min(numbers, default=1) > 0:
             shape = tuple([n if isinstance(n, int) else -1 for n in shape])
-        zeros = {"allowzero": 1} if 0 in numbers and self.opset >= 14 else {}
+        changes = -1 not in shape and len(numbers) < len(shape)  # any of them may be 0
+        zeros = {"allowzero": 1} if (changes or 0 in numbers) and self.opset >= 14 else {}
         return self("Reshape", x, self.ints(*shape), **zeros)
 
     def alias(self, name: str, own: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
-from rushlight.dims import broadcast, is_extent
+from rushlight.dims import broadcast, is_extent, is_zero
 from rushlight.kernels import attention as kernels
 from rushlight.ops import attention_blocks  # noqa: F401 - registers the ops of blocks
 from rushlight.ops.base import any_tracked, composite, need_tensor, ops, registry
@@ -90,7 +90,7 @@ attend_gradient = registry["attend_gradient"].call
 
 def blockwise(*operands: Tensor) -> bool:
     """Whether there are blocks of weights of these operands."""
-    return all([t._array.dtype in KINDS and t._array.size for t in operands])
+    return all([t._array.dtype in KINDS and not is_zero(t._array.size) for t in operands])
 
 
 def is_short(q: Tensor, k: Tensor) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from rushlight.config import config
-from rushlight.dims import is_extent, usual
+from rushlight.dims import is_extent, is_zero, usual
 from rushlight.kernels.windows import Geometry, Sizes
 from rushlight.ops.base import Op, ops, registry
 from rushlight.ops.views import View
@@ -155,7 +155,7 @@ STORED = registry["stored"]
 
 def fits(*operands: Tensor) -> bool:
     """Whether there are products for these operands."""
-    return all([t._array.dtype in KINDS and t._array.size for t in operands])
+    return all([t._array.dtype in KINDS and not is_zero(t._array.size) for t in operands])
 
 
 def last(x: Tensor) -> Tensor:
@@ -304,7 +304,7 @@ def convolution_transposed(y: Tensor, w: Tensor, geometry: Geometry, size: Sizes
     dims = len(size)
     order = [dims, *[d for n in range(dims) for d in (dims + 1 + n, n)], 2 * dims + 1]
     sizes = [n * s for n, s in zip(count, stride, strict=True)]
-    x = whole.permute(*order).reshape(y.shape[0], *sizes, -1)
+    x = whole.permute(*order).reshape(y.shape[0], *sizes, whole.shape[-1])
     crop = (slice(None), *[slice(n) for n in size])
     return channels_second(x[crop])
 

@@ -9,6 +9,7 @@ import math
 import warnings
 from typing import Any
 
+from rushlight.dims import is_zero
 from rushlight.ops.base import composite, in_place, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -48,7 +49,7 @@ def kept(x: Tensor, p: float, channels: bool = False) -> Tensor:
 
 def dropped(x: Tensor, p: float, training: bool, channels: bool = False) -> Tensor:
     """``x`` with zeros at random, the rest scaled so that the expected value stays."""
-    if not training or p == 0 or not x.numel():
+    if not training or p == 0 or is_zero(x.numel()):
         return x
     if p == 1:
         return x * 0.0
@@ -57,7 +58,7 @@ def dropped(x: Tensor, p: float, training: bool, channels: bool = False) -> Tens
 
 def alpha_dropped(x: Tensor, p: float, training: bool, channels: bool = False) -> Tensor:
     """``x`` with -ALPHA at random, then scaled and shifted: mean 0 and variance 1 stay so."""
-    if not training or p == 0 or not x.numel():
+    if not training or p == 0 or is_zero(x.numel()):
         return x
     if p == 1:
         return x * 0.0

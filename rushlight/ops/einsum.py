@@ -7,7 +7,7 @@ from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
 
-from rushlight.dims import by_sizes
+from rushlight.dims import by_sizes, usual
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.contraction import matmul
 from rushlight.ops.samples import Fails, S, T
@@ -278,7 +278,7 @@ class Planner:
             both = tuple({*work[i].labels, *work[j].labels})
             result = tuple([x for x in both if x in rest or x in output])
             growth = prod(self.shape(result)) - prod(work[i].shape) - prod(work[j].shape)
-            return growth, prod(self.shape(both))
+            return usual(growth), usual(prod(self.shape(both)))
 
         return min(combinations(range(len(work)), 2), key=cost)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local, no_grad
+from rushlight.dims import is_extent
 from rushlight.kernels.indices import first_outside, within
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.gather import POSITIONS
@@ -173,11 +174,14 @@ def embedding_bag(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
-        ends = np.arange(index.shape[0] + 1) * index.shape[1]
     else:
         ends = ends_of_bags(offsets, index.numel(), include_last_offset)
     if max_norm is not None:
         limit_norms(weight, index, max_norm, norm_type)
+    if index.ndim == 2:
+        if padding_idx is None and any(map(is_extent, index.shape)) and index.shape[1]:
+            return of_rows(index, weight, mode, scale_grad_by_freq, per_sample_weights)
+        ends = np.arange(int(index.shape[0]) + 1) * int(index.shape[1])
     weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     return of_bags(
         index.reshape(-1),
@@ -249,6 +253,16 @@ def ends_of_bags(offsets: Tensor | None, length: int, include_last: bool) -> np.
     if (starts[1:] < starts[:-1]).any():
         raise RuntimeError(f"embedding_bag: offsets must not decrease, got {starts.tolist()}")
     return starts if include_last else np.append(starts, length)
+
+
+def of_rows(
+    index: Tensor, weight: Tensor, mode: str, scaled: bool, factors: Tensor | None
+) -> Tensor:
+    """The sum, mean or maximum over rows of a matrix, of which there may be any number."""
+    parts = ops.embedding(weight, index, -1, scaled)
+    if factors is not None:
+        parts = parts * factors.unsqueeze(2)
+    return {"sum": parts.sum, "mean": parts.mean, "max": parts.amax}[mode](1)
 
 
 def of_bags(

@@ -55,7 +55,7 @@ def need_order(op: str, x: Tensor) -> Tensor:
 
 def need_elements(op: str, x: Tensor, dims: Sequence[int] | None) -> None:
     """An error if there is nothing to choose from."""
-    if x._array.size:
+    if dims is None and x._array.size:
         return
     if dims is None:
         raise RuntimeError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_zero
 from rushlight.kernels.accumulate import add_rows
 from rushlight.kernels.indices import along, check_bounds, first_outside, places
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
@@ -98,7 +99,7 @@ class Gather(Op):
 def check_index(name: str, x: Tensor, dim: int, index: Tensor, which: str) -> None:
     """An error unless ``index`` holds positions in ``dim`` and fits ``x`` elsewhere."""
     array, limits = index._array, x._array.shape
-    if not array.size:
+    if is_zero(array.size):
         return
     if array.dtype is not INT64 and array.dtype is not INT32:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, got {index.dtype}")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_zero
 from rushlight.kernels import normalization as kernels
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.samples import Fails, S, T
@@ -413,7 +414,7 @@ def local_response_norm(
         raise ValueError(f"Expected 3D or higher dimensionality input (got {x.ndim} dimensions)")
     if size < 1:
         raise ValueError(f"local_response_norm: size must be positive, got {size}")
-    if not x.numel():
+    if is_zero(x.numel()):
         return x
     around = neighbours(x * x, size // 2, (size - 1) // 2)
     mean = around / size if x.is_floating_point() else around // size

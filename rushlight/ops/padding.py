@@ -293,7 +293,7 @@ def check_borders(mode: str, pads: Pads, shape: Sequence[int], count: int) -> No
     """An error if there are too few elements to make the borders of."""
     for d, ((before, after), n) in enumerate(zip(pads, shape, strict=True)):
         widest = max(before, after)
-        if mode == "reflect" and widest >= n and widest:
+        if mode == "reflect" and widest and widest >= n:
             raise RuntimeError(
                 "Padding size should be less than the corresponding input dimension, but got: "
                 f"padding ({before}, {after}) at dimension {d} of input {list(shape)}"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import inverse
 from rushlight.kernels.activation import log1p_fraction
 from rushlight.kernels.select import at_least, at_most
 from rushlight.kernels.summation import add_up
@@ -100,7 +101,7 @@ def share_of(x: Tensor, reduction: str) -> float:
     """By what the sum of the losses of all elements is multiplied."""
     if reduction == "sum":
         return 1.0
-    return 1 / x._array.size if x._array.size else math.nan
+    return inverse(x._array.size)
 
 
 PROBABLE = T(3, 4, low=0, high=1)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight.dims import is_zero
 from rushlight.kernels import recurrent as kernels
 from rushlight.kernels.cells import CELLS, Blocks, Cell, split
 from rushlight.ops import recurrent_scans  # noqa: F401 - registers the loops
@@ -237,7 +238,7 @@ def scannable(sizes: Any, operands: Sequence[Tensor | None]) -> bool:
     if sizes is not None or (len(operands) == 8 and operands[-1] is not None):
         return False
     given = [t._array for t in operands if t is not None]
-    return all([array.size and array.dtype in KINDS for array in given])
+    return all([array.dtype in KINDS and not is_zero(array.size) for array in given])
 
 
 def same(x: Any) -> Any:
@@ -246,8 +247,9 @@ def same(x: Any) -> Any:
 
 def around(states: Any, rows: int, reverse: bool) -> tuple[Any, Any, Any]:
     """The states before and after each step, and the last one."""
-    early, late = states[:-rows], states[rows:]
-    return (late, early, states[:rows]) if reverse else (early, late, states[-rows:])
+    end = states.shape[0] - rows
+    early, late = states[:end], states[rows:]
+    return (late, early, states[:rows]) if reverse else (early, late, states[end:])
 
 
 def added(a: Any, b: Any) -> Any:

@@ -157,10 +157,10 @@ def whole(
         if args or kwargs or not isinstance(input, Tensor):
             return general(input, *args, **kwargs)
         x = input._array
-        if (x.dtype is not FLOAT32 and x.dtype is not FLOAT64) or not x.size:
-            return general(input)
         state = local.state
         if state.trace is not None:
+            return general(input)
+        if (x.dtype is not FLOAT32 and x.dtype is not FLOAT64) or not x.size:
             return general(input)
         y = state.run(kernel, x) if x.size > SMALL or small is None else state.run(small, x, None)
         t = new(Tensor)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import inverse
 from rushlight.kernels.select import between
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elements import wide
@@ -136,7 +137,7 @@ class SquaredError(Op):
 
     def vjp_x(self, g, _y, x, t, *, mean):
         d = x - t
-        return d * (g * (2 / max(d.numel(), 1) if mean else 2))
+        return d * (g * (2 * inverse(d.numel()) if mean else 2))
 
     def vjp_t(self, g, _y, x, t, *, mean):
         return self.vjp_x(-g, _y, x, t, mean=mean)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_zero
 from rushlight.kernels.accumulate import add_along, fold
 from rushlight.kernels.casting import checked
 from rushlight.kernels.indices import along, check_bounds, places, wrapped
@@ -61,7 +62,7 @@ def located(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> t
     sizes = index._array.shape
     if src._array.shape == sizes:
         return src, d
-    if not index._array.size:
+    if is_zero(index._array.size):
         return src.reshape(-1)[:0].reshape(sizes), d
     check_index(name, src, d, index, "src")
     if any([n > m for n, m in zip(sizes, src._array.shape or (1,), strict=False)]):

@@ -1,4 +1,5 @@
-"""Branches and loops without what nobody needs: results, carried values, rows, captured values.
+"""Branches and loops without what nobody needs: results, carried values, rows, captured values,
+and states of generators that nothing draws from again.
 
 What a loop carries is needed if its result is, or if the condition or anything that is needed reads
 it at the next step.
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from rushlight.graph.attributes import nested, with_nested
 from rushlight.graph.control import Control
 from rushlight.graph.ir import ITEM, Graph, Node, copy, item, rebuild, walk
+from rushlight.graph.replay import SNAPSHOT
 
 
 class Needs(NamedTuple):
@@ -46,8 +48,9 @@ def drop_unused(graph: Graph) -> Graph:
     """
     used: dict[Node, set[int]] = {}
     for node in graph.nodes():
-        if node.op is ITEM and isinstance(node.inputs[0].op, Control):  # type: ignore[union-attr]
-            used.setdefault(node.inputs[0], set()).add(node.attrs["index"])  # type: ignore[arg-type]
+        (whole,) = node.inputs if node.op is ITEM else (None,)
+        if whole is not None and (isinstance(whole.op, Control) or whole.op is SNAPSHOT):
+            used.setdefault(whole, set()).add(node.attrs["index"])
     if not used:
         return graph
     kept: dict[Node, Sequence[int]] = {}
@@ -61,6 +64,8 @@ def drop_unused(graph: Graph) -> Graph:
             given = tuple([inputs[i] for i in needs.operands])
             return Node(node.op, given, attrs, types, node.source)
         (whole,) = node.inputs if node.op is ITEM else (None,)
+        if whole is not None and whole.op is SNAPSHOT and used[whole] == {1}:
+            return inputs[0].inputs[0]  # type: ignore[union-attr, return-value]
         if whole in kept:
             return item(inputs[0], kept[whole].index(node.attrs["index"]))  # type: ignore[arg-type]
         return copy(node, inputs)
@@ -168,13 +173,11 @@ def closed(needed: Collection[int], graph: Graph, count: int, first: int = 0) ->
 def part(graph: Graph, leaves: Sequence[int], outputs: Sequence[int]) -> Graph:
     """A graph with some of its inputs, captured values and outputs."""
     count = len(graph.inputs)
-    return Graph(
-        tuple([graph.inputs[i] for i in leaves if i < count]),
-        tuple([graph.captured[i - count] for i in leaves if i >= count]),
-        tuple([graph.outputs[i] for i in outputs]),
-        (),
-        graph.names,
-    )
+    inputs = [graph.inputs[i] for i in leaves if i < count]
+    captured = [graph.captured[i - count] for i in leaves if i >= count]
+    names = {n: graph.names[n] for n in (*inputs, *captured) if n in graph.names}
+    results = tuple([graph.outputs[i] for i in outputs])
+    return Graph(tuple(inputs), tuple(captured), results, (), names)
 
 
 def moved(node: Node, results: Sequence[int], operands: Sequence[int]) -> tuple[Any, ...]:

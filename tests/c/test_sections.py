@@ -56,16 +56,25 @@ def gradient_of_while(x: Tensor) -> Any:
     return y.detach(), rl.autograd.grad(y.sum(), w)[0]
 
 
-FUNCTIONS = [branch, newton, recurrence, nested, gradient_of_while]
+def gradient_of_draws(x: Tensor) -> Any:
+    """A loop of unknown length that draws, and draws the same again for its gradient."""
+    w = x.detach().clone().requires_grad_()
+    y = w
+    while y.sum() < 30:
+        y = y + rl.rand(3) * w if y.mean() < 4 else y + rl.nn.functional.dropout(w, 0.5) * y
+    return y.detach(), rl.autograd.grad(y.sum(), w)[0], rl.rand(2)
+
+
+FUNCTIONS = [branch, newton, recurrence, nested, gradient_of_while, gradient_of_draws]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_control_flow(function: Callable[..., Any], tmp_path: Path) -> None:
     rl.manual_seed(0)
-    shapes = {branch: (3,), newton: (5,), gradient_of_while: (3,)}
+    shapes = {branch: (3,), newton: (5,), gradient_of_while: (3,), gradient_of_draws: (3,)}
     x = rl.rand(*shapes.get(function, (6, 4))) + 1
     built = check(function, x, folder=tmp_path)
-    if function is nested:
+    if function in (nested, gradient_of_draws):
         return  # which has drawn numbers by now
     other = x - 3 if function is branch else x * 0.9
     (found,) = built.run([other])

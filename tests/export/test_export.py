@@ -67,7 +67,7 @@ def test_sizes_that_change(shapes: Any) -> None:
         for batch in (4, 1, 7):
             x = rl.rand(batch, 3)
             assert_close(module(x)["y"], model(x)["y"])
-    with pytest.raises(TypeError, match=r"x: expected a tensor f32\[B,3\], got f32\[4,2\]"):
+    with pytest.raises(TypeError, match=r"tensor f32\[(B|batch),3\], got f32\[4,2\]"):
         module(rl.rand(4, 2))
 
 
@@ -135,16 +135,52 @@ def test_bounds() -> None:
     batch = Dim("batch", min=2, max=64)
     program = rl.export.export(classifier(), (rl.rand(4, 3),), dynamic_shapes={"x": {0: batch}})
     for each in (program, reloaded(program)):
-        assert each.range_constraints == {"B": (2, 64)}
+        assert each.range_constraints == {"batch": (2, 64)}
         assert each.module()(rl.rand(64, 3))["y"].shape == (64, 2)
         for size in (1, 65):
-            with pytest.raises(TypeError, match=rf"the sizes \{{'B': {size}\}}: B"):
+            with pytest.raises(TypeError, match=rf"the sizes \{{'batch': {size}\}}: batch"):
                 each.module()(rl.rand(size, 3))
     with pytest.raises(ValueError, match="is 1, out of bounds"):
         rl.export.export(classifier(), (rl.rand(1, 3),), dynamic_shapes={"x": {0: batch}})
     with pytest.raises(ValueError, match="inconsistent min=3, max=2"):
         Dim("x", min=3, max=2)
     assert repr(dims("h", "w", min=8)) == "(Dim('h', min=8), Dim('w', min=8))"
+
+
+class Doubled(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        return rl.cat([x, x]).sum(0) * len(x), y.flatten()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [
+        ("batch", "length", ("batch", "length")),
+        ("T", "B", ("B", "T")),  # letters of other sizes, which would be misunderstood
+        ("max", "of words", ("B", "T")),
+    ],
+)
+def test_sizes_have_the_names_of_their_dims(first: str, second: str, shown: Any) -> None:
+    shapes = {"x": {0: Dim(first)}, "y": {0: Dim(second)}}
+    program = rl.export.export(Doubled(), (rl.rand(4, 3), rl.rand(5, 2)), dynamic_shapes=shapes)
+    for each in (program, reloaded(program)):
+        text = str(each)
+        assert f"graph(%0: f32[{shown[0]},3], %1: f32[{shown[1]},2]" in text
+        assert f"f32[2*{shown[0]},3] = cat(" in text
+        assert list(each.range_constraints) == [*shown]
+        with pytest.raises(TypeError, match=rf"expected a tensor f32\[{shown[1]},2\]"):
+            each.module()(rl.rand(4, 3), rl.rand(5, 3))
+        assert each.module()(rl.rand(2, 3), rl.rand(7, 2))[1].shape == (14,)
+
+
+def test_a_multiple_of_a_size_has_no_name() -> None:
+    class Halves(nn.Module):
+        def forward(self, x: Any) -> Any:
+            first, second = x.chunk(2)
+            return first * second
+
+    program = rl.export.export(Halves(), (rl.rand(4),), dynamic_shapes={"x": {0: Dim("n")}})
+    assert "f32[2*B]" in str(program)
 
 
 class Sum(nn.Module):
@@ -163,7 +199,7 @@ def test_sizes_of_several_arguments() -> None:
         module = rl.export.export(Sum(), args, named, dynamic_shapes=shapes).module()
         x = rl.ones(7)
         assert module(x, x, x, last={"a": x}).tolist() == [4] * 7
-        with pytest.raises(TypeError, match=r"expected a tensor f32\[B\], got f32\[6\]"):
+        with pytest.raises(TypeError, match=r"expected a tensor f32\[n\], got f32\[6\]"):
             module(x, x, x, last={"a": rl.ones(6)})
 
 

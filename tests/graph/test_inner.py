@@ -99,6 +99,85 @@ def test_gradients_of_both_ways_may_be_used_afterwards() -> None:
     check(make, (1.0, 20.0, 2.0, 0.5))
 
 
+def halve(net: nn.Module, loss: rl.Tensor) -> None:
+    if loss > 1:
+        net.weight.grad = net.weight.grad * 0.5
+
+
+def clip(net: nn.Module, loss: rl.Tensor) -> None:
+    norm = rl.stack([p.grad.square().sum() for p in net.parameters()]).sum().sqrt()
+    if norm > 0.5:
+        for p in net.parameters():
+            p.grad = p.grad / norm
+
+
+def one_or_the_other(net: nn.Module, loss: rl.Tensor) -> None:
+    if loss > 1:
+        net.weight.grad = net.weight.grad * 0.5
+    else:
+        net.bias.grad = -net.bias.grad
+        net.weight.grad.mul_(2)
+
+
+def nested(net: nn.Module, loss: rl.Tensor) -> None:
+    if loss > 1:
+        if loss > 20:
+            net.weight.grad = net.weight.grad * 0.1
+        net.bias.grad = net.bias.grad + net.weight.grad.sum()
+
+
+def twice(net: nn.Module, loss: rl.Tensor) -> None:
+    for limit in (0.5, 2.0):
+        if loss > limit:
+            net.weight.grad = net.weight.grad.sign()
+
+
+def by_a_function(net: nn.Module, loss: rl.Tensor) -> None:
+    def halved() -> rl.Tensor:
+        net.weight.grad = net.weight.grad * 0.5
+        return loss
+
+    rl.cond(loss > 1, halved, lambda: loss)
+
+
+@pytest.mark.parametrize("change", [halve, clip, one_or_the_other, nested, twice, by_a_function])
+@pytest.mark.parametrize("afresh", [True, False])
+def test_a_branch_replaces_gradients(change: Callable[..., None], afresh: bool) -> None:
+    def make(net: nn.Module) -> Step:
+        optimizer = rl.optim.SGD(net.parameters(), lr=0.01)
+
+        def step(x: rl.Tensor) -> rl.Tensor:
+            if afresh:
+                optimizer.zero_grad()
+            loss = loss_of(net, x)
+            loss.backward()
+            change(net, loss)
+            if afresh:  # else it may be the tensor that the caller holds
+                net.weight.grad.mul_(0.5)
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    check(make, (1.0, 20.0, 2.0, 0.5))
+
+
+def test_a_gradient_that_someone_else_holds_is_not_written_to_after_a_branch() -> None:
+    net = nn.Linear(3, 1)
+
+    def step(x: rl.Tensor) -> rl.Tensor:
+        loss_of(net, x).backward()
+        before = net.weight.grad
+        if x.sum() > 1:
+            net.weight.grad = net.weight.grad * 2
+        net.weight.grad.zero_()  # which is ``before`` on one way
+        return before
+
+    with pytest.raises(TraceError, match=r"'\.grad' shares memory with another one on one way"):
+        rl.compile(step, fullgraph=True)(rl.ones(4, 3))
+    assert net.weight.grad is None
+
+
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_gradient_that_may_not_be_there_is_not_used(nested: bool) -> None:
     net = nn.Linear(3, 1)
@@ -151,8 +230,12 @@ def test_a_gradient_that_is_taken_away_or_left_by_a_loop() -> None:
             x = x * 2
         return x
 
-    for function, cure in ((dropped, "zero_grad.. before it"), (repeated, "end each step with")):
-        with pytest.raises(TraceError, match=f"leaves another .grad behind .*{cure}"):
+    messages = {
+        dropped: "leaves no .grad behind where it has found one.*zero_grad.. before it",
+        repeated: "leaves another .grad behind .*end each step with",
+    }
+    for function, message in messages.items():
+        with pytest.raises(TraceError, match=message):
             rl.compile(function, fullgraph=True)(rl.ones(4, 3))
         assert net.weight.grad is None
 

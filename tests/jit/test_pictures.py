@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.graph.parse import parse
 from rushlight.jit.reports import picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -120,8 +121,41 @@ def test_a_loop_shows_its_line_condition_and_body() -> None:
     assert found[found.index("while") + 1] == f"test_pictures.py:{line}"
     for text in ("as long as", "do", "gt(·, 1e-05)", "div(·, 2)", "go on"):
         assert found.count(text) == 1
-    assert found.count("carried 1") == 3  # of the condition, and around the body
+    assert found.count("x") == 3  # of the condition, and around the body
     assert svg.count('class="again"') == 1
+
+
+def test_a_branch_in_a_large_graph_has_one_frame() -> None:
+    def function(x):
+        for i in range(50):
+            x = (x * 1.01 + i).sin()
+        return x.exp() if x.sum() > 0 else x.cos()
+
+    line = function.__code__.co_firstlineno + 3
+    svg = drawn(function, rl.ones(3))
+    found = texts(svg)
+    assert found.count("if") == 1
+    assert found[found.index("if") + 1] == f"test_pictures.py:{line}"
+    depths = [len(path) for path, kind, *_ in rectangles(svg) if kind == "frame"]
+    assert max(depths) == min(depths)  # none is in another one
+
+
+def test_what_loops_carry_has_the_names_of_variables() -> None:
+    def function(x):
+        total, pair = x[0], (x[1], x[2])
+        for row in x:
+            total = total + row * pair[0]
+            pair = pair[1], total.sin()
+            if total.sum() > 100:
+                break
+        return total * pair[0]
+
+    graph = rl.graph(function, rl.ones(4, 2))
+    names = ["total", "pair[0]", "pair[1]", "index", "broken"]
+    assert [name for name in names if f"input({name!r})" in str(graph)] == names
+    assert parse(str(graph)) == graph
+    found = texts(drawn(function, rl.ones(4, 2)))
+    assert [name for name in names if name in found] == names
 
 
 def test_branches_within_a_loop_show_their_lines() -> None:

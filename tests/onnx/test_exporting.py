@@ -21,6 +21,8 @@ from rushlight.onnx.verifying import interpreted
 from rushlight.ops.base import registry
 from rushlight.testing import assert_close
 from tests.compiled.test_modules import CASES, DYNAMIC
+from tests.export.test_empty import NAMES as EMPTY
+from tests.export.test_empty import case, leaves, same
 from tests.graph.script_programs import telling
 from tests.onnx.examples import CONTROL, LARGE, NETWORKS, SIZES, Example, close, runs, tensors
 
@@ -51,6 +53,16 @@ def test_every_module(name: str) -> None:
         module(*args)  # shapes of lazy parameters
     program = rl.onnx.export(module, args)  # which compares the results
     onnx.checker.check_model(program.model_proto, full_check=True)
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_batch_of_none(name: str) -> None:
+    module, args, empty, dim = case(name)
+    names = [f"x{i}" for i in range(len(leaves(args)))]
+    axes = {name: {dim: "batch"} for name in names}
+    program = rl.onnx.export(module, args, input_names=names, dynamic_axes=axes, verify=False)
+    with rl.no_grad():
+        same(program(*leaves(empty)), leaves(module(*empty)))
 
 
 @pytest.mark.parametrize("name", list(DYNAMIC))
@@ -471,6 +483,30 @@ def test_a_file_that_computes_something_else_is_noticed(monkeypatch: pytest.Monk
     with pytest.raises(OnnxExporterError, match=r"output\[0\] is 0\.5, and 0 in the model"):
         rl.onnx.export(lambda x: x.relu(), rl.zeros(2))
     rl.onnx.export(lambda x: x.relu(), rl.zeros(2), verify=False)
+
+
+DECIMALS = [
+    *(2.675, 1.005, 0.125, -0.125, 0.5, 1.5, -2.5, 150.0, 250.0, -350.0, 49.99999, 123456.789),
+    *(1e15 + 0.25, 1e300, 5e-324, float("inf"), -0.0),
+]
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2, 15, -1, -2])
+@pytest.mark.parametrize("kind", [rl.float64, rl.int64])
+def test_numbers_are_rounded_as_python_does(digits: int, kind: Any) -> None:
+    values: list[Any] = DECIMALS if kind is rl.float64 else [-25, -15, -5, 0, 4, 5, 15, 149, 151]
+    program = rl.onnx.export(
+        lambda x: round(x.item(), digits), (rl.tensor(values[0], dtype=kind),), verify=False
+    )
+    for value in values:
+        with rl.no_grad(), interpreted():
+            found = tensors(program(rl.tensor(value, dtype=kind)))
+        assert [x.item() for x in found] == [round(value, digits)]
+
+
+def test_more_digits_than_a_file_can_round_to() -> None:
+    with pytest.raises(OnnxExporterError, match="to 30 digits, and a file to at most 22"):
+        rl.onnx.export(lambda x: round(x.item(), 30), (rl.tensor(0.5),))
 
 
 def test_half_precision() -> None:

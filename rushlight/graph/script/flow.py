@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -121,6 +122,16 @@ class Repeat(Flow):
             for t in form.tensors(self.before.get(name, MISSING))
         ]
 
+    def labels(self) -> list[str]:
+        """What the tensors are called that the loop carries: the variables that they are in."""
+        found = []
+        for name, form in self.forms.items():
+            shown = re.sub(r"^_script_(\w+?)(_\d+)?$", r"\1", name)
+            count = len(form.tensors(self.before.get(name, MISSING)))
+            shown = shown or "index"  # of rows, which nobody has named
+            found += [shown] if count == 1 else [f"{shown}[{i}]" for i in range(count)]
+        return found
+
     def values(self, leaves: Iterable[Tensor]) -> Values:
         """The variables of what is carried."""
         rest = iter(leaves)
@@ -175,7 +186,8 @@ class Repeat(Flow):
             self.after(lambda: answer.append(truth(test())), self.values(leaves))
             return answer[0]
 
-        self.settle(lambda: loops.repeat(asked, functools.partial(self.step, body), self.begin()))
+        step = functools.partial(self.step, body)
+        self.settle(lambda: loops.repeat(asked, step, self.begin(), self.labels()))
 
     def until(self, rows: Rows, body: Callable[[Any], Any], stop: Any) -> None:
         """A step for each row as long as ``stop()`` does not hold."""
@@ -202,7 +214,9 @@ class Repeat(Flow):
         def step(leaves: Sequence[Tensor], row: Sequence[Tensor]) -> Any:
             return self.step(lambda: body(rows.item(row)), leaves), []
 
-        return self.settle(lambda: loops.sweep(step, self.begin(), xs, rows.length, False)[0])
+        return self.settle(
+            lambda: loops.sweep(step, self.begin(), xs, rows.length, False, self.labels())[0]
+        )
 
 
 def branch(

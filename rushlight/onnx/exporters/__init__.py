@@ -15,6 +15,7 @@ from rushlight.onnx.exporters import (
     random,
     recurrent,
     reductions,
+    rounding,
     running,
     scattering,
     views,

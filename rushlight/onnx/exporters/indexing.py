@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,9 @@ def index(w: Writer, node: Node, x: str, *indices: str) -> str:
 def plane_pick(w: Writer, node: Node, x: str, places: str) -> str:
     rank = node.attrs["rank"]
     lead = node.type.shape[: len(node.type.shape) - rank]
-    rows = [w.reshape(t, *lead, -1) for t in (x, places)]
+    kinds = [operand(node, i).type for i in range(2)]
+    sizes = [prod(kind.shape[len(lead) :]) for kind in kinds]
+    rows = [w.reshape(t, *lead, n) for t, n in zip((x, places), sizes, strict=True)]
     found = w("GatherElements", *rows, axis=len(lead))
     return w.reshape(found, *node.type.shape)
 

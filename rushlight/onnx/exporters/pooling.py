@@ -120,7 +120,8 @@ def largest_apart(w: Writer, node: Node, x: str) -> Any:
     for table, n in zip(tables, shape[rank:], strict=True):
         within = places[:, None, :, None] * n + table[None, :, None, :]
         places = within.reshape(len(places) * len(table), places.shape[1] * table.shape[1])
-    seen = w("Gather", w.reshape(x, *shape[:rank], -1), w.constant(places), axis=rank)
+    planes = w.reshape(x, *shape[:rank], prod(shape[rank:]))
+    seen = w("Gather", planes, w.constant(places), axis=rank)
     first = w("ArgMax", seen, axis=rank + 1, keepdims=0)
     rows = w.constant(np.arange(len(places)) * places.shape[1], int64)
     index = w("Gather", w.constant(places.reshape(-1)), w("Add", first, rows), axis=0)

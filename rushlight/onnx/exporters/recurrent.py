@@ -45,8 +45,9 @@ def layer(w: Writer, node: Node, x: str, *operands: Any) -> Any:
     if w.uses(node) - set(range(1 + states)):
         raise w.refusal("what it keeps for its gradient cannot be exported")
     steps, batch = node.attrs["steps"], operand(node, 1).type.shape[0]
+    sequence = w.reshape(x, steps, batch, operand(node).type.shape[1])
     if len(inputs) > 4 and inputs[4] is not None:
-        found = projected(w, node, w.reshape(x, steps, batch, -1), *operands)
+        found = projected(w, node, sequence, *operands)
         return (*found, *[""] * (len(node.type) - len(found)))
     order = ORDERS.get(name, (0,))
     options: dict[str, Any] = {"hidden_size": w_hh.type.shape[1]}
@@ -56,8 +57,6 @@ def layer(w: Writer, node: Node, x: str, *operands: Any) -> Any:
         options["activations"] = ["Relu" if name == "rnn_relu_layer" else "Tanh"]
     if node.attrs["reverse"]:
         options["direction"] = "reverse"
-    features = operand(node).type.shape[1]
-    sequence = w.reshape(x, steps, batch, features)
     weights = [reordered(w, matrix, order) for matrix in (w_ih, w_hh)]
     first = [w("Unsqueeze", state, w.ints(0)) for state in operands[:states]]
     bias = biases(w, b_ih, b_hh, w_hh, order)

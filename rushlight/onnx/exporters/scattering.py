@@ -121,7 +121,8 @@ def plane_put(w: Writer, node: Node, y: str, index: str) -> str:
     lead = node.type.shape[: len(node.type.shape) - len(node.attrs["plane"])]
     whole: Any = [*lead, prod(node.attrs["plane"])]
     zeros = w.reshape(w.filled(0, node.type), *whole)
-    places, values = [w.reshape(t, *lead, -1) for t in (index, y)]
+    each = prod(operand(node).type.shape[len(lead) :])
+    places, values = [w.reshape(t, *lead, each) for t in (index, y)]
     options = how(w, "none" if node.attrs["once"] else "add")
     found = w("ScatterElements", zeros, places, values, axis=len(lead), **options)
     return w.reshape(found, *node.type.shape)

@@ -118,6 +118,41 @@ def early_return(x, w):
 
 
 @row
+def return_in_elif(x, w):
+    if x[0] > 1:
+        y, kind = x * 2, "moved"
+    elif x[1] > 0:
+        return x @ w
+    else:
+        y, kind = x - 1, "moved"
+    return y * len(kind)
+
+
+@row
+def return_in_elif_of_a_loop(x, w):
+    for row in w:
+        if row[0] > x[0]:
+            y = row * x
+        elif row[1] > x[1]:
+            return row + x
+        else:
+            y = row - x
+        x = x + y / 2
+    return x * 3
+
+
+@row
+def return_in_try(x, w):
+    try:
+        if x.sum() > 0:
+            return x @ w
+        y = x.relu()
+    finally:
+        w = w + 1
+    return y @ w
+
+
+@row
 def return_in_else(x, w):
     if x.min() > -0.5:
         y = x

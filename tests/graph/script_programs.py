@@ -1104,6 +1104,47 @@ def matched_with_python(x, w):
 
 
 @row
+def match_of_a_number(x, w):
+    match x.relu().sum().long().item():
+        case 4:
+            y = x @ w
+        case 5 | 1 if x[0] < 0:
+            return x
+        case n:
+            y = x * n
+    return y + 1
+
+
+@row
+def match_of_a_truth(x, w):
+    match (x[0] > 0).item(), (x.sum() > 1).item():
+        case found:
+            positive, large = found
+    match positive:
+        case False:
+            y = -x
+        case _:
+            y = x
+    match large:
+        case float():
+            return y
+        case True | None:
+            return y @ w
+    return y * 2
+
+
+@row
+def match_in_a_loop(x, w):
+    for i in range(6):
+        match (x.sum() * i > 3).item():
+            case True:
+                break
+            case _:
+                x = x + i
+    return x
+
+
+@row
 def checked(x, w):
     assert x.abs().max() < 100, "too large"
     if x.sum() > 50:

@@ -533,3 +533,17 @@ def test_a_view_of_a_batch_of_one_stays_one_of_that():
     assert compiled(rl.ones(1, 4)).shape == (4,)
     with pytest.raises(RuntimeError, match="view size is not compatible"):
         compiled(rl.ones(3, 4))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: rl.cat([x.reshape(-1), x[:, 1:].reshape(-1) * 2]),
+        lambda x: rl.cat([x[:, 1:].reshape(-1, 4), x[:, 0]]),
+    ],
+    ids=["flat", "rows"],
+)
+def test_parts_that_are_empty_at_some_sizes(function):
+    """Their elements have no places, which are never computed by dividing through 0."""
+    sizes = [(5, 7), (6, 9), (1, 1), (3, 1), (1, 2)]
+    check(lambda: gradients(function), lambda b, t: [rl.randn(b, t, 4)], sizes, most=3)

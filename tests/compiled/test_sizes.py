@@ -535,6 +535,45 @@ def test_a_view_of_a_batch_of_one_stays_one_of_that():
         compiled(rl.ones(3, 4))
 
 
+class Writes:
+    """Functions that write to parts of a tensor, for sizes of at least 2."""
+
+    @staticmethod
+    def row(x, y):
+        y[-1] = x[0]
+
+    @staticmethod
+    def rest(x, y):
+        y[:, 1:] = x[:, :-1]
+
+    @staticmethod
+    def inner_part(x, y):
+        y[1:, 1:-1] *= 3
+
+    @staticmethod
+    def half(x, y):
+        y[: x.shape[0] // 2].zero_()
+
+    @staticmethod
+    def part_of_a_column(x, y):
+        y.t()[0][1:] = x[:1, 0]
+
+    @staticmethod
+    def every_other(x, y):
+        y.view(-1)[::2] = 1
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Writes) if name[0] != "_"])
+def test_writing_to_parts(name):
+    def function(x):
+        y = x * 2
+        getattr(Writes, name)(x, y)
+        return y
+
+    sizes = [(b + 1, t + 1) for b, t in SIZES]
+    check(lambda: gradients(function), lambda *size: [rl.randn(*size)], sizes, most=2)
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -173,7 +173,7 @@ def embedding_bag(
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         bags, length = index.shape
-        bag = ops.arange(bags).unsqueeze(1).expand(bags, length).reshape(-1)
+        bag = ops.arange(bags, dtype=dtypes.int64).unsqueeze(1).expand(bags, length).reshape(-1)
     else:
         starts = check_offsets(offsets, index.numel(), include_last_offset)
         bags = starts.shape[0] - include_last_offset

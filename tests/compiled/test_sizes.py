@@ -90,6 +90,7 @@ FUNCTIONS = {
     "triangle": lambda x: x.tril() + x.triu(1),
     "cumulative": lambda x: x.cumsum(0) + x.cumsum(1),
     "chosen": lambda x: rl.where(x > 0, x, 0.0),
+    "chosen sizes": lambda x: rl.where(x > 0, x.shape[0], x) + rl.where(x > 1, 3, x.shape[1]),
     "masked": lambda x: x.masked_fill(x < 0, 0.0),
     "padded": lambda x: F.pad(x, (1, 2)),
     "flipped": lambda x: x.flip(0, 1),

@@ -98,6 +98,15 @@ def test_one_program_has_bags_of_all_lengths(mode: str) -> None:
             compiled(rl.tensor([0, 1]), rl.tensor(offsets))
 
 
+def test_one_program_has_tables_of_all_sizes() -> None:
+    layer = nn.EmbeddingBag(6, 3, padding_idx=0)
+    compiled = rl.compile(lambda index: layer(index), fullgraph=True)
+    for size in [(3, 4), (2, 5), (7, 1), (1, 2), (4, 0)]:
+        index = rl.randint(0, 6, size)
+        assert rl.allclose(compiled(index), layer(index), atol=1e-6)
+    assert len(compiled.known) == 1
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings, got 4"):
         nn.Embedding(4, 3, padding_idx=4)

@@ -92,6 +92,8 @@ FUNCTIONS = {
     "chosen": lambda x: rl.where(x > 0, x, 0.0),
     "chosen sizes": lambda x: rl.where(x > 0, x.shape[0], x) + rl.where(x > 1, 3, x.shape[1]),
     "masked": lambda x: x.masked_fill(x < 0, 0.0),
+    "masked by sizes": lambda x: x.masked_fill(x < 0, x.shape[0] - x.shape[1]),
+    "filled with sizes": lambda x: x.index_fill(1, rl.tensor([0]), x.shape[0]),
     "padded": lambda x: F.pad(x, (1, 2)),
     "flipped": lambda x: x.flip(0, 1),
     "gathered": lambda x: x.gather(1, x.argmax(1, keepdim=True)),

@@ -60,6 +60,22 @@ class Elements(Blocks):
         x = self.size(number)
         return x if lanes == 1 else self.splat(INDEX, lanes, x)
 
+    def divisor(self, number: Size, kind: str, lanes: int) -> str:
+        """What an index is divided by. Of parts without elements, which nobody reads, it is 1.
+
+        They are asked for their elements nevertheless, where a lane chooses among parts.
+        """
+        if not isinstance(number, Dim) or at_least(number, 1):
+            return self.constant(number, kind, lanes)
+        found = self.find(("divisor", number))
+        if found is None:
+            x = self.size(number)
+            with self.placed(0):
+                none = self.let(f"icmp eq i64 {x}, 0")
+                found = self.let(f"select i1 {none}, i64 1, i64 {x}")
+                self.frames[-1].known["divisor", number] = found
+        return found if lanes == 1 else self.splat(INDEX, lanes, found)
+
     def enter(self, loop: Loop, base: str) -> None:
         """Opens a loop in the current frame; ``base`` is its index."""
         self.depths[loop] = self.frames[-1].depth
@@ -239,7 +255,7 @@ class Elements(Blocks):
         bounds = self.b.bounds(v.args[0])
         if bounds is None or not at_least(bounds[0], 0):
             t = vector("i64", lanes)
-            d = self.constant(divisor, INDEX, lanes)
+            d = self.divisor(divisor, INDEX, lanes)
             rest = self.let(f"srem {t} {x}, {d}")
             below = self.let(f"icmp slt {t} {rest}, {self.constant(0, INDEX, lanes)}")
             up = self.let(f"add {t} {rest}, {d}")
@@ -251,7 +267,7 @@ class Elements(Blocks):
         small = lanes > 1 and is_known((bounds[1], divisor)) and bounds[1] < 2**31
         kind = "i32" if small else "i64"
         x = self.cast("i64", kind, lanes, x)
-        y = self.let(f"{word} {vector(kind, lanes)} {x}, {self.constant(divisor, kind, lanes)}")
+        y = self.let(f"{word} {vector(kind, lanes)} {x}, {self.divisor(divisor, kind, lanes)}")
         return self.cast(kind, "i64", lanes, y)
 
     def checked(self, v: Value, lanes: int) -> str:

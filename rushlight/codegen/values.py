@@ -8,11 +8,25 @@ normal form (a sum of integer multiples of atoms), which is how strides are foun
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.dims import Dim, Size, at_least, example, greatest, least, positive
+from rushlight import dtypes
+from rushlight.dims import (
+    Dim,
+    Size,
+    World,
+    at_least,
+    example,
+    greatest,
+    known,
+    least,
+    positive,
+)
+from rushlight.graph.inference import inferred
+from rushlight.graph.ir import TensorType
+from rushlight.graph.rewrite import view_type
 
 INDEX = "index"  # counts and positions: 64-bit integers that never overflow
 BOOL = "b1"
@@ -203,6 +217,20 @@ class Builder:
         if kind == INDEX and isinstance(number, Dim):
             return self.make("constant", kind, (), number)
         return self.make("constant", kind, (), bool(number) if kind == BOOL else int(number))
+
+    def shape_of_view(self, op: Any, shape: Sequence[Size], attrs: Mapping[str, Any]) -> Any:
+        """The shape in which a view op shows what has another one."""
+
+        def possible(world: World) -> bool:
+            """Whether the attributes name parts that are there."""
+            sizes, wanted = known(tuple(shape), world), known(dict(attrs), world)
+            try:
+                return min(sizes, default=0) >= 0 and op.explicit(sizes, wanted) == wanted
+            except IndexError:
+                return False
+
+        kinds = [TensorType(tuple(shape), dtypes.bool_)]
+        return inferred(functools.partial(view_type, op), kinds, attrs, possible).shape
 
     def loop(self, name: str, size: Any) -> Value:
         """A fresh loop variable."""

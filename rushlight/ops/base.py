@@ -485,12 +485,12 @@ class ViewScatter(Op):
 
     def at(self, b, i, base, source, *, chain):
         conditions, index, shape = [], i, base.shape
-        part = np.empty(shape, np.bool_)  # never looked into: what has its shape
-        for op, attrs in steps(chain):
+        views = [*steps(chain)]
+        for number, (op, attrs) in enumerate(views, 1):
             holds, index = op.seen(b, index, shape, **attrs)
             conditions += holds
-            part = op.eager(part, **attrs)
-            shape = part.shape
+            if number < len(views):
+                shape = b.shape_of_view(op, shape, attrs)
         return chosen(b, conditions, source, index, lambda: base[i])
 
     def vjp_base(self, g, _y, _base, _source, *, chain):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
-
 from rushlight import dtypes
 from rushlight.autograd.modes import local, no_grad
-from rushlight.dims import is_extent
 from rushlight.kernels.indices import first_outside, within
 from rushlight.ops.base import composite, need_tensor, ops
 from rushlight.ops.gather import POSITIONS
 from rushlight.ops.indexing import at
 from rushlight.ops.samples import Fails, S, T
-from rushlight.tensor import Tensor, literal, wrap
+from rushlight.ops.verified import verified
+from rushlight.tensor import Tensor
 
 SPACE = "nn.functional"
 MODES = ("sum", "mean", "max")
@@ -116,9 +114,9 @@ LIST = [at(0, 2, 3, 3, 1), T(4, 3), at(0, 2, 2)]
         Fails(NotImplementedError, "only supported for mode='sum'", *LIST, per_sample_weights=T(5)),
         Fails(RuntimeError, r"offsets\[0\] has to be 0", at(0, 1), T(4, 3), at(1)),
         Fails(
-            RuntimeError, "position 2 of input is 9, not in .*\\[0, 4", at(0, 1, 9), T(4, 3), at(0)
+            RuntimeError, "of input is .*not in the valid range .0, 4", at(0, 1, 9), T(4, 3), at(0)
         ),
-        Fails(RuntimeError, "but got 2", at(0), T(4, 3), at(0, 2), include_last_offset=True),
+        Fails(RuntimeError, "input's length", at(0), T(4, 3), at(0, 2), include_last_offset=True),
         Fails(RuntimeError, "-4 through 3, but got 9", *LIST, padding_idx=9),
         Fails(RuntimeError, "scalar types: Long, Int; but got Float", T(2), T(4, 3), at(0)),
         Fails(
@@ -174,24 +172,17 @@ def embedding_bag(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
+        bags, length = index.shape
+        bag = ops.arange(bags, dtype=dtypes.int64).unsqueeze(1).expand(bags, length).reshape(-1)
     else:
-        ends = ends_of_bags(offsets, index.numel(), include_last_offset)
+        starts = check_offsets(offsets, index.numel(), include_last_offset)
+        bags = starts.shape[0] - include_last_offset
+        bag = bags_of(starts, index.numel())
     if max_norm is not None:
         limit_norms(weight, index, max_norm, norm_type)
-    if index.ndim == 2:
-        if padding_idx is None and any(map(is_extent, index.shape)) and index.shape[1]:
-            return of_rows(index, weight, mode, scale_grad_by_freq, per_sample_weights)
-        ends = np.arange(int(index.shape[0]) + 1) * int(index.shape[1])
     weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
-    return of_bags(
-        index.reshape(-1),
-        weight,
-        ends,
-        mode,
-        scale_grad_by_freq,
-        weights,
-        padding_idx,
-    )
+    index = check_rows(index.reshape(-1), weight.shape[0])
+    return of_bags(index, weight, bag, bags, mode, scale_grad_by_freq, weights, padding_idx)
 
 
 def check_positions(t: Tensor, argument: str) -> Tensor:
@@ -232,15 +223,18 @@ def check_bag_arguments(
         )
 
 
-def ends_of_bags(offsets: Tensor | None, length: int, include_last: bool) -> np.ndarray:
-    """Where the bags of a list begin, and after them where the last one ends."""
+def check_offsets(offsets: Tensor | None, length: int, include_last: bool) -> Tensor:
+    """Where the bags of a list begin, or the error; in a graph, their values are checked later."""
     if offsets is None:
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.ndim != 1:
         raise ValueError(f"offsets has to be a 1D Tensor, got {list(offsets.shape)}")
-    starts = check_positions(offsets, "offsets")._array
-    if include_last and not len(starts):
+    check_positions(offsets, "offsets")
+    if include_last and not offsets.shape[0]:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if local.state.trace is not None:
+        return offsets
+    starts = offsets._array
     if len(starts) and starts[0] != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
@@ -252,62 +246,74 @@ def ends_of_bags(offsets: Tensor | None, length: int, include_last: bool) -> np.
         )
     if (starts[1:] < starts[:-1]).any():
         raise RuntimeError(f"embedding_bag: offsets must not decrease, got {starts.tolist()}")
-    return starts if include_last else np.append(starts, length)
+    return offsets
 
 
-def of_rows(
-    index: Tensor, weight: Tensor, mode: str, scaled: bool, factors: Tensor | None
-) -> Tensor:
-    """The sum, mean or maximum over rows of a matrix, of which there may be any number."""
-    parts = ops.embedding(weight, index, -1, scaled)
-    if factors is not None:
-        parts = parts * factors.unsqueeze(2)
-    return {"sum": parts.sum, "mean": parts.mean, "max": parts.amax}[mode](1)
+def bags_of(starts: Tensor, length: int) -> Tensor:
+    """The bag of each element of a list."""
+    bag = ops.searchsorted(starts, ops.arange(length, dtype=starts.dtype), right=True) - 1
+    if local.state.trace is None or not starts.shape[0]:
+        return bag
+    for holds, said in (
+        ((starts[1:] >= starts[:-1]).all(), "embedding_bag: offsets must not decrease"),
+        (starts[-1] <= length, "offsets[-1] can not be greater than input's length"),
+        (starts[0] == 0, "offsets[0] has to be 0: the first bag starts with the first index"),
+    ):
+        bag = verified(bag, holds.expand(bag.shape), "RuntimeError", said)
+    return bag
 
 
-def of_bags(
-    index: Tensor,
-    weight: Tensor,
-    ends: np.ndarray,
-    mode: str,
-    scaled: bool,
-    factors: Tensor | None,
-    padding_idx: int | None,
-) -> Tensor:
-    """The sum, mean or maximum over the bags ``index[ends[i] : ends[i + 1]]``."""
-    count, bags = weight.shape[0], len(ends) - 1
-    if local.state.trace is None and not within(index._array, count):
+def check_rows(index: Tensor, count: int) -> Tensor:
+    """The numbers of rows, or the error for one that is not there."""
+    if local.state.trace is not None:
+        holds = (index >= 0) & (index < count)
+        said = f"embedding_bag: an element of input is not in the valid range [0, {count})"
+        return verified(index, holds, "RuntimeError", said)
+    if not within(index._array, count):
         wrong = first_outside(index._array, 0, count)
         place = int((index._array == wrong).argmax())
         raise RuntimeError(
             f"embedding_bag: position {place} of input is {wrong}, not in the valid range "
             f"[0, {count})"
         )
-    bag = np.repeat(np.arange(bags), np.diff(ends))
-    if len(bag) < len(index):  # the last bag ends before the list
-        index = index[: len(bag)]
-        factors = None if factors is None else factors[: len(bag)]
+    return index
+
+
+def of_bags(
+    index: Tensor,
+    weight: Tensor,
+    bag: Tensor,
+    bags: int,
+    mode: str,
+    scaled: bool,
+    factors: Tensor | None,
+    padding_idx: int | None,
+) -> Tensor:
+    """The sum, mean or maximum over each bag.
+
+    One more takes what is left out: rows for padding, and what comes after the last bag's end.
+    """
+    count, padding = weight.shape[0], -1
     if padding_idx is not None:
         if not -count <= padding_idx < count:
             raise RuntimeError(
                 "padding_idx must be within the number of embeddings, "
                 f"{-count} through {count - 1}, but got {padding_idx}"
             )
-        kept = index._array != padding_idx % count
-        bag, index = bag[kept], wrap(index._array[kept])
-        factors = None if factors is None else factors[wrap(kept)]
-    parts = ops.embedding(weight, index, -1, scaled)
+        padding = padding_idx % count
+        bag = ops.where(index == padding, bags, bag)
+    parts = ops.embedding(weight, index, padding, scaled)
     if factors is not None:
         parts = parts * factors.unsqueeze(1)
-    zeros = parts.new_zeros((bags, weight.shape[1]))
+    zeros = parts.new_zeros((bags + 1, weight.shape[1]))
     if mode == "max":
-        spread = literal(bag).unsqueeze(1).expand(parts.shape)
-        return zeros.scatter_reduce(0, spread, parts, "amax", include_self=False)
-    y = zeros.index_add(0, literal(bag), parts)
+        spread = bag.unsqueeze(1).expand(parts.shape)
+        return zeros.scatter_reduce(0, spread, parts, "amax", include_self=False)[:bags]
+    y = zeros.index_add(0, bag, parts)[:bags]
     if mode == "sum":
         return y
-    sizes = np.maximum(np.bincount(bag, minlength=bags), 1).astype(parts._array.dtype)
-    return y / literal(sizes).unsqueeze(1)
+    sizes = parts.new_zeros(bags + 1).index_add(0, bag, parts.new_ones(index.shape[0]))[:bags]
+    return y / sizes.clamp_min(1).unsqueeze(1)
 
 
 ops.__dict__[SPACE].one_hot = ops.one_hot

@@ -16,8 +16,10 @@ from rushlight.ops import normalization as norms
 from rushlight.ops.base import composite, in_place, need_tensor, ops, registry
 from rushlight.ops.embedding import (
     MODES,
+    bags_of,
+    check_offsets,
     check_positions,
-    ends_of_bags,
+    check_rows,
     limit_norms,
     of_bags,
 )
@@ -339,9 +341,11 @@ def embedding_bag(
     if mode not in (0, 1, 2):
         raise RuntimeError(f"embedding_bag: mode has to be 0, 1 or 2, got {mode}")
     index = check_positions(need_tensor("embedding_bag", indices, "indices", 2), "indices")
-    ends = ends_of_bags(offsets, len(index), include_last_offset)
+    starts = check_offsets(offsets, len(index), include_last_offset)
+    ends = starts._array if include_last_offset else np.append(starts._array, len(index))
     y = of_bags(
-        *(index, weight, ends, MODES[mode], scale_grad_by_freq, per_sample_weights, padding_idx)
+        *(check_rows(index, len(weight)), weight, bags_of(starts, len(index)), len(ends) - 1),
+        *(MODES[mode], scale_grad_by_freq, per_sample_weights, padding_idx),
     )
     sizes = np.diff(ends).astype(np.int64)
     bag = np.repeat(np.arange(len(sizes)), sizes)

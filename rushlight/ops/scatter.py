@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.dims import is_zero
+from rushlight.dims import is_extent, is_zero
 from rushlight.kernels.accumulate import add_along, fold
 from rushlight.kernels.casting import checked
 from rushlight.kernels.indices import along, check_bounds, places, wrapped
-from rushlight.ops.base import axis, into, need_tensor, ops
+from rushlight.ops.base import axis, into, need_tensor, ops, registry
 from rushlight.ops.elements import combining, flat, only, refusal, same, unflat, wide
 from rushlight.ops.gather import check_index, inaccessible, long_index, out_of_reach, vector
 from rushlight.ops.indexing import NUMBER, at, number
@@ -406,6 +406,8 @@ class IndexFill(Write):
 
 def single_value(name: str, x: Tensor, value: Any) -> Tensor:
     """A number, or a tensor without dimensions, as a tensor of the dtype of ``x``."""
+    if is_extent(value):  # which may change between calls
+        return registry["cast"].traced((value,), {"dtype": x.dtype})
     if isinstance(value, NUMBER):
         return literal(number(x, value))
     if need_tensor(name, value, "value", 4)._array.ndim:

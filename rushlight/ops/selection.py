@@ -12,6 +12,7 @@ from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import NO_ATTRS, record
+from rushlight.dims import is_extent
 from rushlight.kernels import select
 from rushlight.ops.base import any_tracked, composite, into, need_tensor, ops, registry
 from rushlight.ops.elementwise import (
@@ -142,10 +143,10 @@ def alike_tensors(condition: Any, a: Any, b: Any) -> tuple[Tensor, Tensor, Tenso
 
 
 def as_tensor(value: Any, kind: dtypes.dtype) -> Tensor:
-    """An operand inside a trace as a tensor; a float may be a number that changes between calls."""
+    """An operand inside a trace as a tensor; a float, or a size, may change between calls."""
     if isinstance(value, Tensor):
         return value.to(kind)
-    if isinstance(value, float):
+    if isinstance(value, float) or is_extent(value):
         return registry["cast"].traced((value,), {"dtype": kind})
     return literal(np.array(value, kind.numpy))
 

@@ -218,7 +218,17 @@ class profile:  # noqa: N801 - PyTorch's spelling
         return notebook(tables, self.wall, self.summary)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page for a browser: the time line, and tables by op, line and kernel."""
+        """Writes a page for a browser: the time line, and tables by op, line and kernel.
+
+        What is called ``*.json`` or ``*.json.gz`` is the trace of :meth:`export_chrome_trace`.
+        """
+        name = os.fspath(path)
+        if name.endswith((".json", ".json.gz")):
+            return self.export_chrome_trace(path)
+        if not name.endswith((".html", ".htm")):
+            raise ValueError(
+                f"save: expected a name that ends with .html (page) or .json (trace), got {name!r}"
+            )
         contents = page(self.entries, self.wall, self.summary)
         with open(path, "w", encoding="utf-8") as file:
             file.write(contents)

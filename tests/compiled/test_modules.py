@@ -269,6 +269,7 @@ CASES: dict[str, Case] = {
     "Upsample, of volumes": (
         lambda: nn.Upsample(size=(3, 4, 5), mode="trilinear"), (X(1, 2, 2, 3, 4),),
     ),
+    "EmbeddingBag": (lambda: nn.EmbeddingBag(7, 3, padding_idx=2), (I(7, 5), Given(0, 2))),
     "EmbeddingBag, of a table": (lambda: nn.EmbeddingBag(7, 3), (I(7, 4, 5),)),
 }  # fmt: skip
 VALUES = "are needed in Python"
@@ -281,10 +282,6 @@ DYNAMIC: dict[str, tuple[Case, str]] = {
     # how long sequences and labels are
     "CTCLoss": (
         (Spoken, (X(6, 2, 4), Given([1, 2], [3, 1]), Given(6, 5), Given(2, 1))), VALUES,
-    ),
-    # where bags begin
-    "EmbeddingBag": (
-        (lambda: nn.EmbeddingBag(7, 3), (I(7, 5), Given(0, 2))), VALUES,
     ),
     # where windows begin
     "FractionalMaxPool2d": ((lambda: nn.FractionalMaxPool2d(2, 3), (X(2, 3, 6, 6),)), VALUES),

@@ -90,7 +90,10 @@ FUNCTIONS = {
     "triangle": lambda x: x.tril() + x.triu(1),
     "cumulative": lambda x: x.cumsum(0) + x.cumsum(1),
     "chosen": lambda x: rl.where(x > 0, x, 0.0),
+    "chosen sizes": lambda x: rl.where(x > 0, x.shape[0], x) + rl.where(x > 1, 3, x.shape[1]),
     "masked": lambda x: x.masked_fill(x < 0, 0.0),
+    "masked by sizes": lambda x: x.masked_fill(x < 0, x.shape[0] - x.shape[1]),
+    "filled with sizes": lambda x: x.index_fill(1, rl.tensor([0]), x.shape[0]),
     "padded": lambda x: F.pad(x, (1, 2)),
     "flipped": lambda x: x.flip(0, 1),
     "gathered": lambda x: x.gather(1, x.argmax(1, keepdim=True)),
@@ -533,3 +536,56 @@ def test_a_view_of_a_batch_of_one_stays_one_of_that():
     assert compiled(rl.ones(1, 4)).shape == (4,)
     with pytest.raises(RuntimeError, match="view size is not compatible"):
         compiled(rl.ones(3, 4))
+
+
+class Writes:
+    """Functions that write to parts of a tensor, for sizes of at least 2."""
+
+    @staticmethod
+    def row(x, y):
+        y[-1] = x[0]
+
+    @staticmethod
+    def rest(x, y):
+        y[:, 1:] = x[:, :-1]
+
+    @staticmethod
+    def inner_part(x, y):
+        y[1:, 1:-1] *= 3
+
+    @staticmethod
+    def half(x, y):
+        y[: x.shape[0] // 2].zero_()
+
+    @staticmethod
+    def part_of_a_column(x, y):
+        y.t()[0][1:] = x[:1, 0]
+
+    @staticmethod
+    def every_other(x, y):
+        y.view(-1)[::2] = 1
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Writes) if name[0] != "_"])
+def test_writing_to_parts(name):
+    def function(x):
+        y = x * 2
+        getattr(Writes, name)(x, y)
+        return y
+
+    sizes = [(b + 1, t + 1) for b, t in SIZES]
+    check(lambda: gradients(function), lambda *size: [rl.randn(*size)], sizes, most=2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: rl.cat([x.reshape(-1), x[:, 1:].reshape(-1) * 2]),
+        lambda x: rl.cat([x[:, 1:].reshape(-1, 4), x[:, 0]]),
+    ],
+    ids=["flat", "rows"],
+)
+def test_parts_that_are_empty_at_some_sizes(function):
+    """Their elements have no places, which are never computed by dividing through 0."""
+    sizes = [(5, 7), (6, 9), (1, 1), (3, 1), (1, 2)]
+    check(lambda: gradients(function), lambda b, t: [rl.randn(b, t, 4)], sizes, most=3)

@@ -118,6 +118,41 @@ def early_return(x, w):
 
 
 @row
+def return_in_elif(x, w):
+    if x[0] > 1:
+        y, kind = x * 2, "moved"
+    elif x[1] > 0:
+        return x @ w
+    else:
+        y, kind = x - 1, "moved"
+    return y * len(kind)
+
+
+@row
+def return_in_elif_of_a_loop(x, w):
+    for row in w:
+        if row[0] > x[0]:
+            y = row * x
+        elif row[1] > x[1]:
+            return row + x
+        else:
+            y = row - x
+        x = x + y / 2
+    return x * 3
+
+
+@row
+def return_in_try(x, w):
+    try:
+        if x.sum() > 0:
+            return x @ w
+        y = x.relu()
+    finally:
+        w = w + 1
+    return y @ w
+
+
+@row
 def return_in_else(x, w):
     if x.min() > -0.5:
         y = x
@@ -1066,6 +1101,47 @@ def matched_with_python(x, w):
         case _:
             y = x
     return y
+
+
+@row
+def match_of_a_number(x, w):
+    match x.relu().sum().long().item():
+        case 4:
+            y = x @ w
+        case 5 | 1 if x[0] < 0:
+            return x
+        case n:
+            y = x * n
+    return y + 1
+
+
+@row
+def match_of_a_truth(x, w):
+    match (x[0] > 0).item(), (x.sum() > 1).item():
+        case found:
+            positive, large = found
+    match positive:
+        case False:
+            y = -x
+        case _:
+            y = x
+    match large:
+        case float():
+            return y
+        case True | None:
+            return y @ w
+    return y * 2
+
+
+@row
+def match_in_a_loop(x, w):
+    for i in range(6):
+        match (x.sum() * i > 3).item():
+            case True:
+                break
+            case _:
+                x = x + i
+    return x
 
 
 @row

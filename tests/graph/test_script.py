@@ -445,6 +445,13 @@ class Refused:
         return x
 
     @staticmethod
+    def patterns_with_parts(x):
+        match (x.sum() > 0).item(), len(x):  # here
+            case True, 3:
+                return x
+        return -x
+
+    @staticmethod
     def exceptions(x):
         if x.sum() > 100:
             raise rl.OutOfMemoryError("not one of Python's")  # here
@@ -474,6 +481,7 @@ SAID = {
     "written_and_assigned": "'y' is both written in place and assigned anew in the if",
     "types_of_operands": "the value must have one type after the and .* float32[3] .* float32[]",
     "errors_in_a_branch": "RuntimeError in the if",
+    "patterns_with_parts": "has patterns with parts",
     "exceptions": "OutOfMemoryError is raised",
 }
 

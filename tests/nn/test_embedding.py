@@ -76,6 +76,37 @@ def test_weights_of_samples_have_gradients() -> None:
     assert factors.grad.tolist() == [[3.0, 11.0]]
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_one_program_has_bags_of_all_lengths(mode: str) -> None:
+    layer = nn.EmbeddingBag(6, 3, mode=mode, padding_idx=5, include_last_offset=True)
+
+    def function(index: rl.Tensor, offsets: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+        y = layer(index, offsets)
+        return y, rl.autograd.grad(y.square().sum(), layer.weight)[0]
+
+    compiled = rl.compile(function, fullgraph=True)
+    for lengths in ([2, 0, 3], [1, 5], [0, 1], [5, 1, 0, 0, 2], [0, 3]):
+        offsets = rl.tensor([0, *lengths]).cumsum(0)
+        index = rl.randint(0, 6, (sum(lengths) + 1,))  # the last one is in no bag
+        for found, wanted in zip(compiled(index, offsets), function(index, offsets), strict=True):
+            assert rl.allclose(found, wanted, atol=1e-6)
+    assert len(compiled.known) == 1
+    with pytest.raises(RuntimeError, match=r"not in the valid range \[0, 6\)"):
+        compiled(rl.tensor([0, 6]), rl.tensor([0, 2]))
+    for offsets, said in (([1, 2], "has to be 0"), ([0, 3], "length"), ([0, 2, 1], "decrease")):
+        with pytest.raises(RuntimeError, match=said):
+            compiled(rl.tensor([0, 1]), rl.tensor(offsets))
+
+
+def test_one_program_has_tables_of_all_sizes() -> None:
+    layer = nn.EmbeddingBag(6, 3, padding_idx=0)
+    compiled = rl.compile(lambda index: layer(index), fullgraph=True)
+    for size in [(3, 4), (2, 5), (7, 1), (1, 2), (4, 0)]:
+        index = rl.randint(0, 6, size)
+        assert rl.allclose(compiled(index), layer(index), atol=1e-6)
+    assert len(compiled.known) == 1
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings, got 4"):
         nn.Embedding(4, 3, padding_idx=4)

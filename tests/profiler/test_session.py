@@ -433,6 +433,13 @@ class TestExports:
         assert "{{" not in page
         assert "http" not in page.replace("http-equiv", "")
 
+    def test_what_is_saved_is_what_its_name_says(self, p, tmp_path):
+        p.save(tmp_path / "trace.json")
+        assert json.loads((tmp_path / "trace.json").read_text("utf-8"))["traceEvents"]
+        with pytest.raises(ValueError, match=r"ends with \.html .* or \.json .*, got .*page\.txt"):
+            p.save(tmp_path / "page.txt")
+        assert not (tmp_path / "page.txt").exists()
+
     def test_tables(self, p):
         wide, narrow = p.table(width=140), p.table(width=60)
         assert max(map(len, wide.splitlines())) <= 140

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -208,6 +209,15 @@ class TestTable:
     def test_small_data_moves_as_fast_as_caches_are(self) -> None:
         machine = Machine(((100, 8.0), (1000, 2.0)), 1.0)
         assert [machine.bandwidth(n) for n in (1, 100, 101, 5000)] == [8.0, 8.0, 2.0, 2.0]
+
+    def test_the_best_is_that_of_the_quicker_product(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def took(function: Any, *_: Any) -> float:
+            return 2.0 if function is np.matmul else 0.5
+
+        monkeypatch.setattr(costs, "best", took)
+        assert costs.machine.__wrapped__().flops == 2 * 512**3 / 0.5
+        monkeypatch.setattr(rl.config, "fuse_eager", False)
+        assert costs.machine.__wrapped__().flops == 2 * 512**3 / 2.0
 
 
 class Outline(HTMLParser):

@@ -36,6 +36,7 @@ from rushlight.graph.reads import Whose, whose_file
 from rushlight.graph.scalars import DTYPES, Scalar, number_of, tensor_of_number
 from rushlight.graph.script import flow, rows, says
 from rushlight.graph.script.iterators import rest_of
+from rushlight.graph.script.matches import matched
 from rushlight.graph.script.syntax import HELPERS, Unconvertible, converted
 from rushlight.graph.script.variables import journal
 from rushlight.symbol import TraceError, Undecided
@@ -401,5 +402,6 @@ helpers = SimpleNamespace(
     **{f.__name__: f for f in (flow.last_of, flow.first_of, flow.element, slice)},
     **{f.__name__: f for f in (says.check, says.fail, says.text, says.catching, says.entered)},
     called=called,
+    matched=matched,
 )
 """What converted code knows as ``__script__``."""

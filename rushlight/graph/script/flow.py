@@ -20,7 +20,7 @@ from rushlight.graph.ir import CONSTANT
 from rushlight.graph.scalars import Scalar, kind_of, number_of, scalar
 from rushlight.graph.script.forms import Form, common, form_of
 from rushlight.graph.script.iterators import rest_of
-from rushlight.graph.script.jumps import VALUE
+from rushlight.graph.script.jumps import RETURNED, VALUE
 from rushlight.graph.script.rows import Rows, rows_of, steps
 from rushlight.graph.script.sharing import symbols
 from rushlight.graph.script.variables import Again, Flow, Names, Values
@@ -97,7 +97,9 @@ class Branch(Flow):
                 if other is not None and other is not MISSING:
                     found[name] = form_of(other).freed()
             elif x is MISSING or y is MISSING:
-                if name == VALUE and x is not y:
+                without = a if x is MISSING else b
+                unread = name == VALUE or without.get(RETURNED) is True
+                if unread and x is not y:
                     found[name] = form_of(y if x is MISSING else x).freed()
             else:
                 p, q = form_of(x), form_of(y)

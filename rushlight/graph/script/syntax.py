@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rushlight.graph.script.jumps import Jumps, Until, assign, name
+from rushlight.graph.script.matches import Matches
 from rushlight.graph.script.names import (
     at_head,
     before,
@@ -103,7 +104,7 @@ class Converter(ast.NodeTransformer):
         if is_generator(node):
             return node
         outer = vars(self).copy()
-        body = Jumps().function(node.body)
+        body = Jumps().function(Matches().function(node.body))
         every = list(nodes(body))
         self.declared = {n for s in every if isinstance(s, ast.Global) for n in s.names}
         foreign = {n for s in every if isinstance(s, ast.Nonlocal) for n in s.names}
@@ -162,7 +163,7 @@ class Converter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> ast.Match:
         everything = self.after | loaded(node)
-        node.subject = self.visit(node.subject)
+        node.subject = self.call("matched", node, self.visit(node.subject))
         for case in node.cases:
             case.body = self.block(case.body, everything)
         return node

@@ -252,12 +252,16 @@ def check_offsets(offsets: Tensor | None, length: int, include_last: bool) -> Te
 def bags_of(starts: Tensor, length: int) -> Tensor:
     """The bag of each element of a list."""
     bag = ops.searchsorted(starts, ops.arange(length, dtype=starts.dtype), right=True) - 1
-    if local.state.trace is None or not starts.shape[0]:
+    if local.state.trace is None:
         return bag
+    later = ops.arange(starts.shape[0], dtype=starts.dtype) > 0
     for holds, said in (
-        ((starts[1:] >= starts[:-1]).all(), "embedding_bag: offsets must not decrease"),
-        (starts[-1] <= length, "offsets[-1] can not be greater than input's length"),
-        (starts[0] == 0, "offsets[0] has to be 0: the first bag starts with the first index"),
+        ((starts == starts.cummax(0)[0]).all(), "embedding_bag: offsets must not decrease"),
+        ((starts <= length).all(), "offsets[-1] can not be greater than input's length"),
+        (
+            ((starts == 0) | later).all(),
+            "offsets[0] has to be 0: the first bag starts with the first index",
+        ),
     ):
         bag = verified(bag, holds.expand(bag.shape), "RuntimeError", said)
     return bag

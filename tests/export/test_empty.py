@@ -54,10 +54,10 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_exported_and_loaded(name: str) -> None:
     module, args, empty, dim = case(name)
-    batch = Dim("batch")
+    batches = {t.shape[dim]: Dim(f"batch{i}") for i, t in enumerate(leaves(args))}
     with rl.no_grad():
         expected = module(*empty)
-        shapes = mapped(args, lambda _: {dim: batch})
+        shapes = mapped(args, lambda t: {dim: batches[t.shape[dim]]})
         program = rl.export.export(module, args, dynamic_shapes=shapes)
         same(program.module()(*empty), expected)
         file = io.BytesIO()

@@ -59,7 +59,8 @@ def test_every_module(name: str) -> None:
 def test_a_batch_of_none(name: str) -> None:
     module, args, empty, dim = case(name)
     names = [f"x{i}" for i in range(len(leaves(args)))]
-    axes = {name: {dim: "batch"} for name in names}
+    sizes = [t.shape[dim] for t in leaves(args)]
+    axes = {name: {dim: f"batch{n}"} for name, n in zip(names, sizes, strict=True)}
     program = rl.onnx.export(module, args, input_names=names, dynamic_axes=axes, verify=False)
     with rl.no_grad():
         same(program(*leaves(empty)), leaves(module(*empty)))

@@ -409,12 +409,6 @@ def second_derivative(x: Any) -> Any:
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "in place": (lambda x: rl.map_fn(lambda row: row.add_(1), x.clone()), "write to a copy"),
-    "random": (
-        lambda x: rl.autograd.grad(
-            rl.while_loop(lambda y: y.sum() < 9, lambda y: y * (1 + rl.rand(3)), (x,))[0].sum(), x
-        )[0],
-        "use scan or fori_loop",
-    ),
     "twice": (second_derivative, "differentiated twice"),
 }
 

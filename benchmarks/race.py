@@ -149,6 +149,7 @@ def race(
             break
     for worker in ready:
         if worker.name == COUNTING and not tiny:
+            time.sleep(REST_SECONDS)
             with contextlib.suppress(Failure):  # a page without it is a page
                 times.floor.append(worker.ask(["floor", workload, tiny]))
     budget.done += 1

@@ -20,8 +20,8 @@ DYNAMIC_PEERS = ("PyTorch", "PyTorch channels-last")
 LEAST = "multiplications alone"
 LEAST_NOTE = (
     "The last column: additions and multiplications of the compiled program alone, at the speed "
-    "of a large product of matrices on this machine (NumPy's BLAS), and that time over the best "
-    "peer's. A goal near it is near what the machine can do.",
+    "of a large product of matrices on this machine (the quicker of NumPy's and our own), and that "
+    "time over the best peer's. A goal near it is near what the machine can do.",
     "",
 )
 

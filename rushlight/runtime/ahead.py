@@ -15,6 +15,7 @@ from typing import Any
 
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.cache import Cache, fingerprint, folder, key_of
+from rushlight.runtime.rooms import rooms
 from rushlight.settings import get_num_threads
 
 LARGE = 8 << 20  # bytes from which on it is worth a thread
@@ -25,8 +26,8 @@ class Ahead:
     """The arena that the program of ``function`` had in another process, if it was large.
 
     >>> ahead = Ahead(len)
-    >>> ahead.arena(1000).bytes.nbytes
-    1000
+    >>> ahead.arena(1000) is None  # the first time, nobody knows
+    True
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -36,7 +37,7 @@ class Ahead:
         self.size = int(noted) if noted is not None and noted.isdigit() else 0
         self.ready: Arena | None = None
         self.over = False
-        if self.size >= LARGE and get_num_threads() > 1:
+        if self.size >= LARGE and get_num_threads() > 1 and not rooms.have(self.size):
             self.ready = Arena(self.size)
             self.thread = threading.Thread(target=self.touch, args=(self.ready,), daemon=True)
             self.thread.start()
@@ -48,12 +49,12 @@ class Ahead:
                 return
             arena.bytes[begin : begin + PIECE : mmap.PAGESIZE] = 0
 
-    def arena(self, size: int) -> Arena:
-        """An arena of that size: the one that is ready, if it fits. Another size is noted."""
+    def arena(self, size: int) -> Arena | None:
+        """The arena that is ready, if it has that size. Another size is noted."""
         ready = self.end()
         if size != self.size and size >= LARGE:
             self.cache.put(self.key, str(size).encode())
-        return ready if ready is not None and size == self.size else Arena(size)
+        return ready if size == self.size else None
 
     def end(self) -> Arena | None:
         """Stops; nobody writes to the arena any more."""

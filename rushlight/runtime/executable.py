@@ -1,7 +1,7 @@
 """Executable: a program bound to memory, called with arrays.
 
 Kernels run in native code one after the other, without coming back to Python between them; only
-a library call interrupts that. Two threads may call one executable: each uses an arena of its own.
+a library call interrupts that. Two threads may call one executable: each has tables of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rushlight.memory import make_room
 from rushlight.passes import pipeline
 from rushlight.passes.order import Plan
 from rushlight.runtime import files, natives
+from rushlight.runtime.ahead import Ahead
 from rushlight.runtime.arena import Arena
 from rushlight.runtime.assembly import build
 from rushlight.runtime.cache import Cache, folder
@@ -42,6 +43,7 @@ from rushlight.runtime.program import (
     RowStep,
     Step,
 )
+from rushlight.runtime.rooms import rooms
 from rushlight.runtime.threads import PATIENCE, pool
 from rushlight.runtime.verify import verify
 from rushlight.runtime.workshop import Module, Workshop
@@ -63,16 +65,16 @@ class Executable:
         self,
         graph: Graph,
         holders: Sequence[Tensor | None] = (),
-        arena: Callable[[int], Arena] = Arena,
+        ahead: Ahead | None = None,
     ) -> None:
         """Compiles a graph.
 
         Args:
             holders: the captured tensors that a call may look at, by their numbers: what is made
                 of them alone is kept from call to call.
-            arena: what gives the first call its memory.
+            ahead: brings in the memory of the first call.
         """
-        self.source, self.holders, self.arena = graph, holders, arena
+        self.source, self.holders, self.ahead = graph, holders, ahead
         self.still = [i for i, t in enumerate(holders) if t is not None and config.keep_packed]
         if sum([graph.captured[i].type.nbytes for i in self.still]) < WORTH_KEEPING:
             self.still = []
@@ -108,7 +110,9 @@ class Executable:
         """Finds all kernels in the modules, which live as long as the program."""
         self.modules = {name: module for module in modules for name in module.names}
         self.addresses: dict[str, int] = {}  # of shared functions
-        self.idle = [Binding(self, self.arena)]
+        self.idle = [Binding(self)]
+        if self.ahead is not None:
+            rooms.keep(self.ahead.arena(self.program.arena))
 
     def function(self, name: str, shared: bool) -> int:
         """Where a native function is: one of the program, or one that all programs share."""
@@ -169,16 +173,15 @@ class Executable:
 
 
 class Binding:
-    """The memory of one running call: arena, table of addresses, arrays for library calls.
+    """The memory of one running call: table of addresses, arrays for library calls, its room.
 
     A call gives native code one tuple: inputs, what is captured, outputs. Library calls see the
     same arrays by their slots.
     """
 
-    def __init__(self, executable: Executable, arena: Callable[[int], Arena] = Arena) -> None:
+    def __init__(self, executable: Executable) -> None:
         program = self.program = executable.program
         self.executable = executable
-        self.memory = arena(program.arena)
         self.keeper = Keeper(program, executable.holders) if program.early else None
         self.error = np.zeros(WORDS, np.int64)
         self.arrays: list[Any] = [None] * len(program.slots)
@@ -286,16 +289,13 @@ class Binding:
     def fix(self) -> None:
         """Addresses and arrays that are the same at every call; and pairs for the others."""
         addresses = {len(self.program.slots): self.error.ctypes.data}
-        memories = {"arena": self.memory}
-        if self.keeper is not None:
-            memories["kept"] = self.keeper.memory
         for i, slot in enumerate(self.program.slots):
-            memory = memories.get(slot.where)
-            if memory is not None:
-                addresses[i] = memory.address + slot.place
-                if i in self.used:
-                    raw = memory.bytes[slot.place : slot.place + slot.nbytes]
-                    self.put(i, raw.view(slot.dtype).reshape(slot.shape))
+            if slot.where == "arena":
+                addresses[i] = slot.place  # in a room that begins at address 0, see ``move``
+            elif slot.where == "kept":
+                assert self.keeper is not None
+                addresses[i] = self.keeper.memory.address + slot.place
+                self.see(i, self.keeper.memory)
             elif slot.where == "constant":
                 self.put(i, self.program.constants[slot.place])
                 addresses[i] = self.arrays[i].ctypes.data
@@ -303,6 +303,11 @@ class Binding:
                 addresses[i] = self.make_room(i, FEW_ROWS)
             elif slot.where == "function":
                 addresses[i] = self.executable.function(*self.program.functions[slot.place])
+        slots = self.program.slots
+        inside = [i < len(slots) and slots[i].where == "arena" for i in self.which]
+        self.base, self.inside = 0, np.array(inside, bool).nonzero()[0]
+        if self.program.arena:
+            rooms.enter(self, self.program.arena)
         pairs, first = [], self.table.ctypes.data
         self.table[:] = [addresses.get(which, 0) for which in self.which]
         for place, which in enumerate(self.which):
@@ -314,6 +319,21 @@ class Binding:
         for part in natives:
             part.describe(self.pairs if part in placing else self.pairs[:0])
         self.jumps = any([isinstance(part, Jump) for part in self.parts])
+
+    def move(self, room: Arena) -> None:
+        """Goes to a room: what lies between steps has its addresses there from now on."""
+        self.table[self.inside] += room.address - self.base
+        self.base = room.address
+        for i in self.used:
+            if self.program.slots[i].where == "arena":
+                self.see(i, room)
+
+    def see(self, slot: int, memory: Arena) -> None:
+        """Library calls see an array in memory, if they use the slot."""
+        if slot in self.used:
+            _, begin, shape, dtype = self.program.slots[slot]
+            raw = memory.bytes[begin : begin + self.program.slots[slot].nbytes]
+            self.put(slot, raw.view(dtype).reshape(shape))
 
     def make_room(self, stack: int, rows: int) -> int:
         """Memory for so many rows of a stack, with those that are there; the result is where."""
@@ -330,6 +350,17 @@ class Binding:
             library.see(k)
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
+        if not self.program.arena:
+            return self.call(inputs, captured)
+        room = rooms.take(self.program.arena)
+        try:
+            if room.address != self.base:
+                self.move(room)
+            return self.call(inputs, captured)
+        finally:
+            rooms.give(room)
+
+    def call(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
         if self.keeper is not None:
             self.skipped = int(self.keeper.is_current(captured))
         arrays = self.begin(inputs, captured)

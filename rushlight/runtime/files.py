@@ -83,6 +83,8 @@ def decode(data: bytes) -> tuple[Program, bytes]:
     functions = [(name, shared) for name, shared in description["functions"]]
     modules = [(names, size) for names, size in description["modules"]]
     sizes = [description[name] for name in SIZES]
+    if not all([type(size) is int and size >= 0 for size in sizes]):
+        raise ValueError(f"sizes of {sizes}")
     return Program(slots, steps, {}, constants, functions, modules, *sizes), data[place:]
 
 

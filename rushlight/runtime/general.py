@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ from rushlight.passes import pipeline
 from rushlight.passes.fuse import Group
 from rushlight.passes.order import Plan, plan
 from rushlight.runtime import natives
-from rushlight.runtime.arena import Arena
 from rushlight.runtime.assembly import Assembly
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.control import pieces, plan_inside, still_inside
@@ -108,7 +106,7 @@ class General:
         conditions: Sequence[Condition],
         graph: Graph,
         holders: Any = (),
-        arena: Any = None,
+        ahead: Any = None,
     ) -> None:
         self.sizes, self.source = sizes, graph
         self.graph = pipeline.run(graph)
@@ -117,19 +115,12 @@ class General:
         code = object_code(module(texts.values())) if texts else b""
         self.libraries = dict.fromkeys(texts, load([code])) if code else {}
         self.instances: OrderedDict[tuple[int, ...], Sized] = OrderedDict()
-        self.arenas: dict[int, Arena] = {}
-        self.lock = threading.Lock()
 
     def address(self, name: str, texts: Mapping[str, str]) -> int:
         """Where a kernel is; one that some sizes need by themselves is compiled when they come."""
         if name not in self.libraries:
             self.libraries[name] = load([object_code(module([texts[name]]))])
         return self.libraries[name].address(name)
-
-    def memory(self, size: int) -> Arena:
-        """Memory for so many bytes: that of all sizes that need about as many."""
-        room = 1 << max(12, (size - 1).bit_length())
-        return self.arenas.setdefault(room, Arena(room))
 
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Any:
         """The outputs of the graph for inputs of any sizes."""
@@ -149,17 +140,14 @@ class General:
 
 
 class Sized(Executable):
-    """A general program with the tables for some sizes.
-
-    All sizes share one memory between steps. Another thread that comes meanwhile gets its own.
-    """
+    """A general program with the tables for some sizes."""
 
     def __init__(self, general: General, sizes: Mapping[str, int]) -> None:
         self.general, self.still, self.holders = general, [], ()
         self.source, self.sizes = general.graph, sizes
         self.program = general.ground.program(World(sizes))
         verify(self.program, natives.registers())
-        self.binding = Binding(self, general.memory)
+        self.idle = [Binding(self)]
 
     @property
     def lowered(self) -> tuple[Graph, Plan]:
@@ -176,15 +164,6 @@ class Sized(Executable):
         if shared:
             return natives.address(name)
         return self.general.address(name, self.program.kernels)
-
-    def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Any:
-        if not self.general.lock.acquire(blocking=False):
-            return Binding(self).run(inputs, captured)
-        try:
-            return self.binding.run(inputs, captured)
-        finally:
-            self.binding.release()
-            self.general.lock.release()
 
 
 class SizedAssembly(Assembly):

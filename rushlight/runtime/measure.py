@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.generator import Generator
+from rushlight.runtime.arena import Arena
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.clock import NOW, UNIT
 from rushlight.runtime.driver import JUMP, STEP, driver
@@ -112,7 +113,8 @@ def measure(
 
     Every run has copies of its own of what the program writes to.
     """
-    graph, binding = executable.graph, Binding(executable)
+    graph, binding, room = executable.graph, Binding(executable), Arena(executable.program.arena)
+    binding.move(room)
     written = {target for target, _ in graph.writes}
     times = [Spent(math.inf, 0)] * len(executable.program.steps)
     threads = pool()

@@ -37,7 +37,6 @@ from rushlight.graph.world import World
 from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.ahead import Ahead
-from rushlight.runtime.arena import Arena
 from rushlight.runtime.derivative import Derivative
 from rushlight.runtime.differentiable import Call, Differentiable
 from rushlight.runtime.executable import Executable
@@ -133,7 +132,7 @@ def attempt(
     follow: Callable[..., Any] | None = None,
 ) -> Any:
     """:func:`fitting`, with changing numbers or (``fixed``) with those of this call."""
-    arena = Arena if only_graph else Ahead(function).arena
+    ahead = None if only_graph else Ahead(function)
     guards = Guards(function, arguments.objects)
     trace = Trace(None if shapes is None else shapes.sizes)
     cell = Cell()
@@ -181,7 +180,7 @@ def attempt(
         return traced
     seconds = time.perf_counter() - begin
     source = (follow or function, lifted)
-    return Specialization(traced, made, guards, cell, seconds, arena, source, shapes)
+    return Specialization(traced, made, guards, cell, seconds, ahead, source, shapes)
 
 
 class Specialization:
@@ -194,7 +193,7 @@ class Specialization:
         guards: Guards,
         cell: Cell,
         seconds: float,
-        arena: Callable[[int], Arena],
+        ahead: Ahead | None,
         source: tuple[Callable[..., Any], set[int]],
         shapes: Shapes | None = None,
     ) -> None:
@@ -211,11 +210,13 @@ class Specialization:
         self.returned, self.rebuild = traced.returned, traced.rebuild
         self.captures = trace.captures
         self.decided = trace.decided
-        if trace.hooked:
-            self.decided.append((functools.partial(hooks_among, trace.hooked), trace.hooks))
+        self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
+        hooked = [t for t in trace.hooked if id(t) not in self.places]  # keys know those of others
+        if hooked:
+            hooks = [(t, own) for t, own in trace.hooks if t not in self.places]
+            self.decided.append((functools.partial(hooks_among, hooked), hooks))
         self.hooks = trace.guards
         self.settled = trace.numbers.settled
-        self.places = {id(t): i for i, t in enumerate(traced.arguments.tensors)}
         self.grads_read = [(self.place(t), g is None) for t, g in trace.grads_read.values()]
         reached = trace.reached | guards.tensors()
         self.same = [(i, t) for i, t in enumerate(traced.arguments.tensors) if id(t) in reached]
@@ -256,8 +257,8 @@ class Specialization:
             graph = pipeline.run(graph)
             tangents = graph.inputs[len(traced.arguments.tensors) :]
             end = self.count + len(traced.gradients)
-            ahead = (*graph.outputs[: self.count], *graph.outputs[end:])
-            parts = split(graph, ahead, tangents, graph.outputs[self.count : end])
+            first = (*graph.outputs[: self.count], *graph.outputs[end:])
+            parts = split(graph, first, tangents, graph.outputs[self.count : end])
             places = {node: i for i, node in enumerate(graph.inputs)}
             self.kept = [places.get(node) for node in parts.saved]
             used = set(ir.walk(parts.backward.roots))
@@ -266,11 +267,11 @@ class Specialization:
                 for capture, place in self.sources
                 if capture.node in used and isinstance(capture.tensor, Tensor) and not capture.grad
             ] + [place for place in self.kept if place is not None]
-            self.forward = executable(parts.forward, arena=arena)
+            self.forward = executable(parts.forward, ahead=ahead)
             self.backward = executable(parts.backward)
         else:
             still = [None if t is NOBODY else t for t in self.holders]
-            self.forward = executable(graph, still, arena)
+            self.forward = executable(graph, still, ahead)
         for made in (self.forward, self.backward):
             if isinstance(made, Executable) and made.program.threads:
                 self.decided.append((get_num_threads, made.program.threads))

@@ -415,7 +415,8 @@ def test_many_sizes_take_no_more_memory():
             compiled(rl.ones(n, t))
     assert programs(compiled) == (1, 1)
     (made,) = [made for several in compiled.any_size.known.values() for made in several]
-    assert len(made.forward.arenas) <= 4
+    assert len(made.forward.instances) <= 128
+    assert sum([len(sized.idle) for sized in made.forward.instances.values()]) <= 128
 
 
 RECURRENT = {

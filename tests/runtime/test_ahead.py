@@ -9,6 +9,8 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.runtime.ahead import LARGE, Ahead, place_of
+from rushlight.runtime.arena import Arena
+from rushlight.runtime.rooms import Rooms
 
 
 def function(x):
@@ -28,21 +30,32 @@ def two_threads(tmp_path, monkeypatch):
 def test_an_arena_of_the_size_of_last_time_is_ready():
     size = LARGE + 1000
     assert Ahead(function).ready is None
-    assert Ahead(function).arena(size).bytes.nbytes == size
+    assert Ahead(function).arena(size) is None
     ahead = Ahead(function)
     ready = ahead.ready
     assert ready is not None
+    assert ready.bytes.nbytes == size
     assert ahead.arena(size) is ready
     assert not ahead.thread.is_alive()
-    assert ahead.arena(size) is not ready  # a second program has memory of its own
+    assert ahead.arena(size) is None  # it is given once
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_memory_that_other_programs_have_left_is_enough(monkeypatch):
+    Ahead(function).arena(LARGE)
+    mine = Rooms()
+    monkeypatch.setattr("rushlight.runtime.ahead.rooms", mine)
+    assert Ahead(function).ready is not None
+    mine.free.append(Arena(LARGE))
+    assert Ahead(function).ready is None
 
 
 @pytest.mark.usefixtures("two_threads")
 def test_another_size_is_noted():
     Ahead(function).arena(LARGE)
     ahead = Ahead(function)
-    ready = ahead.ready
-    assert ahead.arena(2 * LARGE) is not ready
+    assert ahead.ready is not None
+    assert ahead.arena(2 * LARGE) is None
     assert Ahead(function).size == 2 * LARGE
     assert Ahead(test_another_size_is_noted).size == 0
 

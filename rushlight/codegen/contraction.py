@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from rushlight.codegen.microkernel import Registers, Tile, Vectors
+from rushlight.codegen.microkernel import AHEAD, Registers, Tile, Vectors
 from rushlight.codegen.native import NativeText
 
 FIELDS = (
@@ -23,7 +23,6 @@ FIELDS = (
 PACKED, DIRECT, COPIED = range(3)  # how B is read: from panels, where it lies, or both
 VECTORS = 2  # registers of a panel's row
 GROUP = 4  # panels that are copied at once
-AHEAD = 64  # rows of a packed panel that are asked for before they are needed
 DEPTH = 384  # of a block of what is summed: a panel of it fits into the first cache
 SLIM = 8  # rows of tiles of one register: of more, the addresses would fill all other registers
 USUAL = 32  # bytes of a register of which two are multiplied at a time

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from rushlight.codegen.instructions import mangled, vector
 from rushlight.codegen.native import NativeText
 
+AHEAD = 64  # products of a sum, whose operands are asked for before they are needed
+
 
 @dataclass(frozen=True, slots=True)
 class Registers:
@@ -56,9 +58,9 @@ class Vectors(NativeText):
         name = f"llvm.masked.load.{mangled(self.scalar, self.lanes)}.p0"
         return self.call(name, self.vector, arguments)
 
-    def fetch(self, place: str, writes: bool) -> None:
+    def fetch(self, place: str, writes: bool, near: int = 3) -> None:
         """Asks for a line of memory early, so that it is near when it is needed."""
-        arguments = [("ptr", place), ("i32", str(int(writes))), ("i32", "3"), ("i32", "1")]
+        arguments = [("ptr", place), ("i32", str(int(writes))), ("i32", str(near)), ("i32", "1")]
         self.call("llvm.prefetch.p0", "void", arguments)
 
     def first_lanes(self, count: str) -> str:
@@ -132,6 +134,7 @@ class Tile(Vectors):
         for target in targets:
             self.fetch(target, True)
             self.fetch(self.element(target, str(self.lanes * self.vectors - 1)), True)
+        self.further = self.let(f"mul i64 %a_step, {AHEAD}")
         zeros = [(self.vector, "zeroinitializer")] * (self.rows * self.vectors)
         carried = [*zeros, ("ptr", "%b")]
         *sums, _ = self.each("0", "%tap_count", 1, carried, lambda t, v: self.tap(bases, t, v))
@@ -177,6 +180,7 @@ class Tile(Vectors):
         *sums, b, at = values
         for v in range(self.vectors):
             self.fetch(self.element(self.element(b, "%ahead"), str(v * self.lanes)), False)
+        self.fetch(self.element(self.element(rows[-1], at), self.further), False, 2)
         xs = [
             self.load(
                 self.element(b, str(v * self.lanes)) if v else b,

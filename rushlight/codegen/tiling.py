@@ -8,7 +8,7 @@ and strides alone, never on the number of threads.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import gcd
@@ -335,10 +335,19 @@ class Planner:
         if self.packs_first(a, n):
             a, first = self.pack(a, tile_rows(self.registers)[0], first)
         blocks = blocks_of(a)
-        numbers = self.cut(m, n, k, len(target.batches), panel, reading == COPIED)
-        parts = numbers["row_parts"] * numbers["column_parts"] * len(target.batches)
-        wanted = self.wanted(m * n * k * len(target.batches))
-        sums = self.sums(wanted // parts, len(blocks), target)
+        batches, copied = len(target.batches), reading == COPIED
+        wanted = self.wanted(m * n * k * batches)
+        most = self.sums(wanted, len(blocks), target)
+        cuts = {s: self.cut(m, n, k // s, batches * s, panel, copied) for s in powers(most)}
+
+        def parts_of(cut: Mapping[str, int]) -> int:
+            return cut["row_parts"] * cut["column_parts"] * batches
+
+        def price(sums: int) -> tuple[bool, int]:
+            return 2 * sums * parts_of(cuts[sums]) < wanted, moved(m, n, k, sums, cuts[sums])
+
+        sums = min(cuts, key=price)
+        numbers, parts = cuts[sums], parts_of(cuts[sums])
         per_sum = -(-len(blocks) // sums)
         sums = -(-len(blocks) // per_sum)
         into, name = self.into(target, sums)
@@ -445,10 +454,13 @@ class Planner:
         return COPIED if m <= 2 * ROWS and size > SECOND and not still else PACKED
 
     def packs_first(self, a: Matrix, n: int) -> bool:
-        """Whether A is packed: it must be converted, or its rows get in each other's way."""
+        """Whether A is packed: it must be converted, or its rows get in each other's way.
+
+        High tiles read so little of A for each multiplication that it may lie anywhere.
+        """
         if self.stored != self.kind:
             return a.depth > 0
-        if a.along and tile_rows(self.registers)[0] > 6:
+        if tile_rows(self.registers)[0] > 6:
             return False
         least, most = (8, 4 * NEAR) if a.along else (3, NEAR)
         wide = n >= least * VECTORS * self.lanes
@@ -515,6 +527,17 @@ class Planner:
             "panels": panels,
             "panel_block": per,
         }
+
+
+def moved(m: int, n: int, k: int, sums: int, cut: Mapping[str, int]) -> int:
+    """How many elements parts read and write: operands once for each, and sums of their own."""
+    read = k * (m * cut["column_parts"] + n * cut["row_parts"])
+    return read + (4 * sums * m * n if sums > 1 else 0)
+
+
+def powers(most: int) -> list[int]:
+    """The powers of two up to ``most``, and itself."""
+    return [*[1 << n for n in range(most.bit_length()) if 1 << n < most], most]
 
 
 def balanced(m: int, parts: int, others: int, registers: Registers) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from rushlight.codegen.kernel import Accumulation, Kernel, Stage, Store, Window,
 from rushlight.codegen.pull import Buffer, Columns
 from rushlight.codegen.traverse import substitute, unguarded, walk
 from rushlight.codegen.values import INDEX, MATH, Fold, Loop, Value
-from rushlight.dims import at_least, example
+from rushlight.dims import at_least, example, is_known
 
 LOCAL_BYTES = 32768  # of a row that is kept between stages: what a first-level cache holds
 PARALLEL = 65536  # elements beyond which a few long rows are cut in parts
@@ -231,10 +231,22 @@ class Nest:
                 window = Window(Loop("part", -(-vector.size // TILE)), vector, TILE)
                 self.rows.remove(across)
                 self.rows.append(across)
+            elif across is not None and vector.example < 2 * TILE:
+                self.turn(across)
             if window is not None:
                 self.rows.insert(0, window.part)
             work *= window.chunk if window else vector.example
         return [make_kernel(self.b, self.rows, self.stages(vector, late), vector, work, window)]
+
+    def turn(self, across: Loop) -> None:
+        """Goes on by lines that are read: a few elements across come before other rows do."""
+        if not is_known((across.size,)) or across.size % TILE or across.size == TILE:
+            return
+        outer, inner = Loop(f"{across.name}a", across.size // TILE), Loop(f"{across.name}b", TILE)
+        index = self.b.variable(outer) * TILE + self.b.variable(inner)
+        self.replace({self.b.variable(across): index}, {across: (outer, inner)})
+        self.rows.remove(inner)
+        self.rows.append(inner)
 
     def across(self, vector: Loop) -> Loop | None:
         """The loop whose neighbours lie beside each other where those of the vector are apart."""

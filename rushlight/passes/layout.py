@@ -26,6 +26,7 @@ POOLS = frozenset(
     + [registry["spread_largest"], registry["spread_average"]]
 )
 PAD, CAT, STORED = registry["constant_pad_nd"], registry["cat"], channels_last.STORED
+SLICE = registry["slice"]
 SMALL = 8  # an operand of so many times fewer elements may be transposed instead
 
 
@@ -48,6 +49,8 @@ def sink(node: Node, rewriter: Rewriter) -> Node | None:
         return elementwise(node, rewriter)
     if op is PAD:
         return padded(node, rewriter)
+    if op is SLICE:
+        return sliced(node, rewriter)
     return joined(node, rewriter) if op is CAT else None
 
 
@@ -165,6 +168,15 @@ def padded(node: Node, rewriter: Rewriter) -> Node | None:
     kind = TensorType(below(node.type.shape, order), node.type.dtype)
     inner = rewriter.make(PAD, (x.inputs[0],), {**node.attrs, "pads": pads}, kind, node.source)
     return permuted(inner, order, rewriter)
+
+
+def sliced(node: Node, rewriter: Rewriter) -> Node:
+    (x,) = node.inputs
+    assert x is not None
+    order = order_of(x)
+    attrs = {**node.attrs, "dim": order[node.attrs["dim"] % len(order)]}
+    kind = TensorType(below(node.type.shape, order), node.type.dtype)
+    return permuted(rewriter.make(SLICE, (x.inputs[0],), attrs, kind, node.source), order, rewriter)
 
 
 def joined(node: Node, rewriter: Rewriter) -> Node | None:

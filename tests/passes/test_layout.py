@@ -117,6 +117,19 @@ GOLDEN = {
             "return %2",
         ],
     ),
+    "some channels": (
+        IMAGES,
+        [
+            MOVED,
+            "%2: f32[2,2,8,6] = slice(%1, dim=1, start=1, end=3, step=1)",
+            "return %2",
+        ],
+        [
+            "%1: f32[2,8,6,2] = slice(%0, dim=3, start=1, end=3, step=1)",
+            f"%2: f32[2,2,8,6] = {BACK.format('%1')}",
+            "return %2",
+        ],
+    ),
     "joined channels": (
         f"{IMAGES}, %4: f32[2,8,6,4]",
         [
@@ -226,9 +239,8 @@ def random_node(make: Maker, x: Node, pool: list[Node]) -> Node:
     rank = len(shape)
     d = int(choose.integers(rank)) if rank else 0
     same = [n for n in pool if n.type.shape == shape]
-    match str(
-        choose.choice(["unary", "binary", "broadcast", "fold", "item", "pad", "cat", "pool"])
-    ):
+    kinds = ["unary", "binary", "broadcast", "fold", "item", "pad", "cat", "pool", "slice"]
+    match str(choose.choice(kinds)):
         case "binary":
             return make("mul", x, same[int(choose.integers(len(same)))])
         case "broadcast":
@@ -248,6 +260,9 @@ def random_node(make: Maker, x: Node, pool: list[Node]) -> Node:
         case "cat" if rank:
             parts = [same[int(i)] for i in choose.integers(len(same), size=2)]
             return make("cat", *parts, dim=d, kind=x.type.dtype.numpy)
+        case "slice" if rank and shape[d] > 1:
+            start = int(choose.integers(shape[d] - 1))
+            return make("slice", x, dim=d, start=start, end=shape[d], step=1)
         case "pool" if rank > 2:
             windows = tuple([Window(n, n - 1, 2) for n in shape[-2:]])
             if min(shape[-2:]) < 2:

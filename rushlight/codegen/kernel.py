@@ -8,13 +8,23 @@ group has one stage without loops; a softmax has three over its columns: maximum
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from rushlight.codegen.pull import Buffer
 from rushlight.codegen.traverse import walk
 from rushlight.codegen.values import Builder, Loop, Value
 from rushlight.dims import Size, at, example
+
+
+class Fault(Protocol):
+    """What a program ends with: an exception for the position that was met."""
+
+    def __call__(self, position: int) -> Exception: ...
+
+    def at(self, sizes: Mapping[str, int]) -> Fault:
+        """The same where symbols are these numbers."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -89,7 +99,7 @@ class Kernel:
     vector: Loop | None
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    errors: tuple[Callable[[int], Exception], ...]
+    errors: tuple[Fault, ...]
     count: Size
     chunk: int
     work: int  # of one part, in elements

@@ -22,9 +22,9 @@ def class_dim(ndim: int) -> int:
     return 1 if ndim > 1 else 0
 
 
-def no_label(label: int | str, classes: int, ignore_index: int) -> str:
+def no_label(label: int | str, last: int | str, ignore_index: int) -> str:
     return (
-        f"Target {label} is out of bounds. [labels from 0 to {classes - 1}, or "
+        f"Target {label} is out of bounds. [labels from 0 to {last}, or "
         f"ignore_index={ignore_index}]"
     )
 
@@ -38,7 +38,7 @@ def checked_labels(
     ignored = target == ignore_index
     wrong = first_outside(target[~ignored], 0, classes)
     if wrong is not None:
-        raise IndexError(no_label(wrong, classes, ignore_index))
+        raise IndexError(no_label(wrong, classes - 1, ignore_index))
     return np.where(ignored, 0, target), ignored
 
 

@@ -24,7 +24,7 @@ def first_outside(index: np.ndarray, low: int, high: int) -> int | None:
     return int(index[outside][0]) if outside.any() else None
 
 
-def out_of_bounds(index: int | str, dim: int, size: int) -> str:
+def out_of_bounds(index: int | str, dim: int, size: int | str) -> str:
     return f"index {index} is out of bounds for dimension {dim} with size {size}"
 
 

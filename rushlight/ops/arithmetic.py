@@ -10,6 +10,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.kernels import scalars
 from rushlight.ops.base import composite, into, need_tensor, ops, registry
+from rushlight.ops.elements import Refusal
 from rushlight.ops.elementwise import Formula, TensorPair, common_dtype, zero
 from rushlight.ops.families import Binary, Unary, conjugate, operand_error
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
@@ -274,13 +275,14 @@ class Divider(Binary, abstract=True):
 
         def nonzero(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             if not b.all():
-                raise self.by_zero()
+                raise self.by_zero(0)
             return eager(a, b)
 
         return nonzero
 
-    def by_zero(self, position: int = 0) -> RuntimeError:
-        return RuntimeError(f"ZeroDivisionError: {self.name} of integers by zero")
+    @property
+    def by_zero(self) -> Refusal:
+        return Refusal(RuntimeError, f"ZeroDivisionError: {self.name} of integers by zero")
 
     def emit(self, b, x, y):
         if not x.is_float and not (y.op == "constant" and y.data):

@@ -180,8 +180,8 @@ class CheckedLabels(Op):
 
     def at(self, b, i, target, *, classes, ignore_index):
         label = b.where(target[i].eq(ignore_index), 0, target[i])
-        message = kernels.no_label("{}", classes, ignore_index)
-        return b.checked(label, classes, Refusal(IndexError, message))
+        message = kernels.no_label("{}", "{}", ignore_index)
+        return b.checked(label, classes, Refusal(IndexError, message, (classes - 1,)))
 
 
 checked_labels = registry["checked_labels"].call

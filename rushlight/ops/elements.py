@@ -7,13 +7,13 @@ results that have elements only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rushlight.dims import broadcast, is_known
+from rushlight.dims import Size, broadcast, is_known, known
 from rushlight.dtypes import bfloat16
 from rushlight.kernels.indices import out_of_bounds
 
@@ -132,23 +132,30 @@ def number(b: Any, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The error for a position that is not there: ``message`` with the position in its braces.
+    """The error for a position that is not there.
 
-    Where negative positions count from the end of ``wraps`` elements, that is how the user meant
-    one that is still negative.
+    The braces of ``message`` are filled with the position and then with ``sizes``, which a kernel
+    for all sizes knows as symbols only. Where negative positions count from the end of ``wraps``
+    elements, that is how the user meant one that is still negative.
     """
 
     error: type[Exception]
     message: str
-    wraps: int = 0
+    sizes: tuple[Size, ...] = ()
+    wraps: Size = 0
 
     def __call__(self, position: int) -> Exception:
-        return self.error(self.message.format(position - self.wraps if position < 0 else position))
+        meant = position - self.wraps if position < 0 else position
+        return self.error(self.message.format(meant, *self.sizes))
+
+    def at(self, sizes: Mapping[str, int]) -> Refusal:
+        """The error where symbols are these numbers."""
+        return replace(self, sizes=known(self.sizes, sizes), wraps=known(self.wraps, sizes))
 
 
-def refusal(error: type[Exception], dim: int, size: int, prefix: str = "", wraps: int = 0) -> Any:
+def refusal(error: type[Exception], dim: int, size: Size, prefix: str = "", wraps: Size = 0) -> Any:
     """The error for an index outside of dimension ``dim``, in the words that kernels use."""
-    return Refusal(error, prefix + out_of_bounds("{}", dim, size), wraps)
+    return Refusal(error, prefix + out_of_bounds("{}", dim, "{}"), (size,), wraps)
 
 
 def only(b: Any, value: Any, position: Any) -> Any:

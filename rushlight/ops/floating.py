@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.ops.base import Op, composite, into, need_tensor, ops
-from rushlight.ops.elementwise import Formula, TensorPair, cleared, masked, zero
+from rushlight.ops.elementwise import Formula, TensorPair, cleared, masked, mismatch, zero
 from rushlight.ops.families import Binary, Pointwise, Unary
 from rushlight.ops.results import result_type
 from rushlight.ops.samples import Fails, S, T, binary_samples, unary_samples
@@ -231,6 +231,7 @@ class Heaviside(Pointwise):
     samples = [S(T(3, 4), T(4)), S(T(values=[-1.0, 0.0, 1.0], grad=False), T(3))]
     errors = [
         Fails(TypeError, "must be Tensor, not float", T(2), 1.0),
+        Fails(RuntimeError, r"a \(5\) must match .* b \(3\)", T(5), T(3)),
         Fails(
             RuntimeError,
             "different dtypes",
@@ -249,7 +250,10 @@ class Heaviside(Pointwise):
         return (x, v), {}
 
     def eager(self, x, values):
-        return np.where(x == 0, values, (x > 0).astype(x.dtype))
+        try:
+            return np.where(x == 0, values, (x > 0).astype(x.dtype))
+        except ValueError as error:
+            raise mismatch("heaviside", (x, values), error) from None
 
 
 class Frexp(Op):

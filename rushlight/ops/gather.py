@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
-from rushlight.dims import is_zero
+from rushlight.dims import Size, is_zero, known
 from rushlight.kernels.accumulate import add_rows
 from rushlight.kernels.indices import along, check_bounds, first_outside, places
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
@@ -19,6 +20,7 @@ from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
 UNREACHABLE = "out of range: tried to access index {} on a tensor of {} elements."
+NO_ROW = "index out of range in self: "
 POSITIONS = (dtypes.int64, dtypes.int32)
 INT64, INT32 = (kind.numpy for kind in POSITIONS)
 
@@ -72,6 +74,16 @@ class Gather(Op):
         d = axis(dim, x._array.ndim)
         check_index("gather", x, d, need_tensor("gather", index, "index", 3), "input")
         return (x, index), {"dim": d}
+
+    def infer(self, arrays, attrs):
+        x, index = arrays
+        sizes, limits = index.shape or (1,), x.shape or (1,)
+        own = range(len(limits))[attrs["dim"]]
+        pairs = zip(sizes, limits, strict=True)
+        fits = all([n <= m for d, (n, m) in enumerate(pairs) if d != own])
+        if index.size and not (fits and index.dtype in (INT64, INT32)):
+            raise IndexError(f"places {index.dtype}{index.shape} among elements {x.shape}")
+        return np.empty(index.shape, x.dtype)
 
     def eager(self, x, index, *, dim):
         if not index.size:
@@ -226,7 +238,7 @@ def inaccessible(index: np.ndarray, size: int) -> IndexError:
 
 def out_of_reach(size: int) -> Refusal:
     """:func:`inaccessible` for one position among ``size`` elements."""
-    return Refusal(IndexError, UNREACHABLE.format("{}", size), size)
+    return Refusal(IndexError, UNREACHABLE, (size,), size)
 
 
 class IndexSelect(Op):
@@ -263,7 +275,7 @@ class IndexSelect(Op):
 
     def eager(self, x, index, *, dim):
         size = x.shape[dim] if x.ndim else 1
-        check_bounds(index, dim, size, IndexError, "index out of range in self: ")
+        check_bounds(index, dim, size, IndexError, NO_ROW)
         if not x.ndim:
             return x.copy()
         return x.take(index.reshape(-1), dim)
@@ -276,7 +288,7 @@ class IndexSelect(Op):
 
     def at(self, b, i, x, index, *, dim):
         size = x.shape[dim] if x.ndim else 1
-        wrong = refusal(IndexError, dim, size, "index out of range in self: ")
+        wrong = refusal(IndexError, dim, size, NO_ROW)
         if not x.ndim:
             return only(b, x[()], b.checked(index[(0,) * index.ndim], 1, wrong))
         place = b.checked(index[(i[dim],) if index.ndim else ()], size, wrong)
@@ -340,11 +352,11 @@ class Embedding(Op):
         return (weight, indices), {"padding": padding, "by_frequency": scale_grad_by_freq}
 
     def eager(self, weight, indices, *, padding, by_frequency):
-        check_bounds(indices, 0, len(weight), IndexError, "index out of range in self: ")
+        check_bounds(indices, 0, len(weight), IndexError, NO_ROW)
         return weight.take(indices, 0)
 
     def at(self, b, i, weight, indices, *, padding, by_frequency):
-        wrong = refusal(IndexError, 0, weight.shape[0], "index out of range in self: ")
+        wrong = refusal(IndexError, 0, weight.shape[0], NO_ROW)
         row = b.checked(indices[i[:-1]], weight.shape[0], wrong)
         return looked_up(b, weight, (row, i[-1]))
 
@@ -386,7 +398,7 @@ def sums_of_rows(
 class NoClass:
     """The error for a number that none of so many classes has."""
 
-    classes: int
+    classes: Size
 
     def __call__(self, position: int) -> RuntimeError:
         if position < 0:
@@ -395,6 +407,10 @@ class NoClass:
             f"Class values must be smaller than num_classes, got {position} for {self.classes} "
             "classes."
         )
+
+    def at(self, sizes: Mapping[str, int]) -> NoClass:
+        """The error where symbols are these numbers."""
+        return NoClass(known(self.classes, sizes))
 
 
 class OneHot(Op):

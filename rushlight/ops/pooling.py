@@ -157,7 +157,8 @@ def no_place(plane: Sequence[int]) -> Refusal:
     return Refusal(
         RuntimeError,
         f"max_unpool{len(plane)}d(): Found an invalid max index: {{}} (output volumes are of size "
-        f"{'x'.join(map(str, plane))})",
+        f"{'x'.join(['{}'] * len(plane))})",
+        tuple(plane),
     )
 
 

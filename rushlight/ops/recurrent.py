@@ -152,6 +152,7 @@ def cell_errors(gates: int, states: int) -> list[Fails]:
         Fails(TypeError, "must be Tensor, not NoneType", None, state, *weights),
         Fails(RuntimeError, "same dtype", T(2, 3, dtype=dtypes.float64), state, *weights),
         Fails(RuntimeError, "input must have 2 dimensions, got 1", T(3), state, *weights),
+        Fails(RuntimeError, "weight_ih first dim must be", T(2, 3), state, T(5, 3), weights[1]),
     ]
 
 

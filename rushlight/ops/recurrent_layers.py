@@ -93,6 +93,13 @@ class RecurrentLayer(Fused, abstract=True):
                 raise RuntimeError(
                     f"hidden{k} has inconsistent hidden_size: got {state.shape[1]}, expected {size}"
                 )
+        gates, hidden = self.cell.gates, states[-1].shape[1]
+        for name, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+            if w.shape[0] != gates * hidden:
+                raise RuntimeError(
+                    f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got "
+                    f"{w.shape[0]}"
+                )
         return (x, *states, *weights), attrs
 
     def check_dtype(self, x: Tensor) -> None:

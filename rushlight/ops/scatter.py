@@ -15,7 +15,14 @@ from rushlight.kernels.casting import checked
 from rushlight.kernels.indices import along, check_bounds, places, wrapped
 from rushlight.ops.base import axis, into, need_tensor, ops, registry
 from rushlight.ops.elements import combining, flat, only, refusal, same, unflat, wide
-from rushlight.ops.gather import check_index, inaccessible, long_index, out_of_reach, vector
+from rushlight.ops.gather import (
+    NO_ROW,
+    check_index,
+    inaccessible,
+    long_index,
+    out_of_reach,
+    vector,
+)
 from rushlight.ops.indexing import NUMBER, at, number
 from rushlight.ops.replacement import Write
 from rushlight.ops.samples import Fails, S, T
@@ -275,8 +282,8 @@ class IndexAdd(Write):
     samples = [*ALONG_SAMPLES, S(T(3, 4), 0, at(2, 0, 2), T(3, 4), alpha=-2)]
     errors = [
         *ALONG_ERRORS,
-        Fails(RuntimeError, "index 3 is out of bounds for dimension 0", T(3), 0, at(3), T(1)),
-        Fails(RuntimeError, "index -1 is out of bounds for dimension 0", T(3), 0, at(-1), T(1)),
+        Fails(IndexError, "index 3 is out of bounds for dimension 0", T(3), 0, at(3), T(1)),
+        Fails(IndexError, "index -1 is out of bounds for dimension 0", T(3), 0, at(-1), T(1)),
         Fails(RuntimeError, r"indices \(2\) should be equal", T(3), 0, at(0, 1), T(1)),
         Fails(RuntimeError, "without overflow", T(3), 0, at(0), T(1), alpha=1j),
     ]
@@ -291,7 +298,8 @@ class IndexAdd(Write):
         check_entries(x, source, index, dim)
 
     def write(self, y, source, index, *, dim, alpha):
-        y, index = aligned(y, index, dim)
+        y, index = np.atleast_1d(y, index)
+        check_bounds(index, dim, y.shape[dim], IndexError, NO_ROW)
         add_along(y, dim, index, source if alpha == 1 else source * source.dtype.type(alpha))
 
     def scatter(self, b, x, source, index, *, dim, alpha):
@@ -300,7 +308,7 @@ class IndexAdd(Write):
             # A product of half types is rounded before it is added.
             return value if alpha == 1 else wide((wide(value) * alpha).cast(value.kind))
 
-        wrong = refusal(RuntimeError, dim, x.shape[dim] if x.ndim else 1)
+        wrong = refusal(IndexError, dim, x.shape[dim] if x.ndim else 1, NO_ROW)
         return along_dim(b, "add", x, index, dim, b.checked, wrong, source.shape, term)
 
     def vjp(self, g, _y, _x, _source, index, *, dim, alpha):
@@ -442,6 +450,7 @@ class Put(Write):
     errors = [
         Fails(IndexError, "tried to access index 12 on a tensor of 12", T(3, 4), at(12), T(1)),
         Fails(IndexError, "tried to access index -13 on a tensor", T(3, 4), at(-13), T(1)),
+        Fails(IndexError, "tried to put elements into an empty tensor", T(0), at(0), T(1)),
         Fails(IndexError, r"numel\(\) = 1, index.numel\(\) = 2", T(3), at(0, 1), T(1)),
         Fails(RuntimeError, "Expected a long tensor for index, but got Float", T(3), T(1), T(1)),
         Fails(RuntimeError, "expected to have the same dtype", T(3), at(0), at(1)),
@@ -455,6 +464,8 @@ class Put(Write):
                 "put(): Expected source and index to have the same number of elements, but got "
                 f"source.numel() = {source._array.size}, index.numel() = {index._array.size}"
             )
+        if index._array.size and not x._array.size:
+            raise IndexError("put(): tried to put elements into an empty tensor")
         if source._array.dtype is not x._array.dtype:
             raise RuntimeError(
                 "put(): self and source expected to have the same dtype, but got self.dtype = "

@@ -159,6 +159,10 @@ class Executable:
         """The plan of the graph inside nodes to which a path leads."""
         return found_inside(self.graph, self.plan, path)[1]
 
+    def errors(self, step: KernelStep) -> Sequence[Callable[[int], Exception]]:
+        """The exceptions that a kernel can end with, for the position that was met."""
+        return errors_of(self.plan_at(step.path), step)
+
     def run(self, inputs: Sequence[np.ndarray], captured: Sequence[Any]) -> Arrays:
         """The outputs of the graph for these inputs and captured values."""
         try:
@@ -448,7 +452,7 @@ class Binding:
         code, position = int(self.error[0]), int(self.error[1])
         self.error[:ERROR] = 0
         assert isinstance(step, KernelStep)
-        error = errors_of(self.executable.plan_at(step.path), step)(code - 1, position)
+        error = self.executable.errors(step)[code - 1](position)
         self.locate(error, step)
         raise error
 

@@ -155,10 +155,19 @@ class Sized(Executable):
         return self.general.ground.at(self.sizes)[:2]
 
     def plan_at(self, path: Sequence[tuple[int, int]]) -> Plan:
+        return self.ground_at(path).at(self.sizes)[1]
+
+    def errors(self, step: KernelStep) -> Sequence[Callable[[int], Exception]]:
+        """Those of the kernel for all sizes: one that is lowered for some checks less."""
+        kernel = self.ground_at(step.path).kernels[step.origin][step.number].kernel
+        return [error.at(self.sizes) for error in kernel.errors]
+
+    def ground_at(self, path: Sequence[tuple[int, int]]) -> Ground:
+        """The graph inside nodes to which a path leads."""
         ground = self.general.ground
         for origin, number in path:
             ground = ground.inside[origin][number]
-        return ground.at(self.sizes)[1]
+        return ground
 
     def function(self, name: str, shared: bool) -> int:
         if shared:

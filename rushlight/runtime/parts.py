@@ -82,9 +82,8 @@ def text_of(kernel: Kernel, vector_bytes: int, has_f16c: bool, grain: int) -> st
     return function("NAME", kernel, vector_bytes, has_f16c, grain)
 
 
-def errors_of(plan: Plan, step: KernelStep) -> Callable[[int, int], Exception]:
-    """The exceptions that a kernel can end with: (number, position) → exception."""
+def errors_of(plan: Plan, step: KernelStep) -> Sequence[Callable[[int], Exception]]:
+    """The exceptions that a kernel can end with, for the position that was met."""
     group: Any = plan.steps[step.origin]
     late = [node for node in group.outputs if node in plan.stores]
-    errors = lower(group, late)[step.number].errors
-    return lambda number, position: errors[number](position)
+    return lower(group, late)[step.number].errors

@@ -116,6 +116,25 @@ def test_errors_of_programs_name_the_line(
     assert line_of(test_errors_of_programs_name_the_line, "x[i]") in said
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_row_that_a_table_lacks_is_told_of_by_its_gradient_in_the_same_words(
+    dynamic: bool, returns: bool
+) -> None:
+    table = rl.ones(4, 3, requires_grad=True)
+
+    def step(index: rl.Tensor) -> Any:
+        rows = nn.functional.embedding(index, table)
+        rows.sum().backward()
+        return rows if returns else None  # without a result, nothing but the gradient is computed
+
+    compiled = rl.compile(step, dynamic=dynamic, fullgraph=True)
+    compiled(rl.tensor([[0, 1], [2, 3]]))
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of range in self: index 5 is out"):
+            compiled(rl.tensor([[0, 1], [2, 5]]))
+
+
 def test_the_page_of_a_refused_function_wraps_its_words() -> None:
     report = rl.compile(lambda x: x.tolist()).explain(ONE)
     assert '<pre class="words">' in "".join(body(report))

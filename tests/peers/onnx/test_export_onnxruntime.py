@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.nn import functional as F
 from rushlight.onnx.options import OnnxExporterError
 from rushlight.symbol import TraceError
 from tests.compiled.test_modules import CASES
@@ -46,6 +47,10 @@ NO_OPERATOR = {
         "digamma", "erfinv", "frexp", "gcd", "igamma", "igammac", "lcm", "lgamma", "mvlgamma",
         "nextafter", "polygamma",
     ),
+    "draws of other distributions": (
+        "multinomial", "nn.functional.gumbel_softmax", "normal", "poisson", "randint_like",
+        "randperm",
+    ),
 }  # fmt: skip
 """Ops of which some call cannot be exported, by reasons."""
 
@@ -56,9 +61,20 @@ LACKING = {
 """What ONNX Runtime does not do."""
 
 
+DRAWS = {"RandomNormalLike", "RandomUniformLike", "Dropout"}
+"""Operators of which each runtime has numbers of its own."""
+
+
+def draws(program: Any) -> bool:
+    """Whether a model draws random numbers."""
+    return any([node.op_type in DRAWS for node in program.model_proto.graph.node])
+
+
 def run(program: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
+    if draws(program):  # its optimiser drops every Dropout but the last node, in training too
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -132,4 +148,44 @@ def test_every_op(name: str) -> None:
                 raise
             continue
         if maker.tensors and name not in LACKING:
-            close(run(program, inputs), expected, 1e-3)
+            found = run(program, inputs)
+            if draws(program):  # what they have in common is tested below
+                assert types_of(found) == types_of(expected)
+            else:
+                close(found, expected, 1e-3)
+
+
+def types_of(arrays: list[np.ndarray]) -> list[Any]:
+    return [(a.shape, a.dtype) for a in arrays]
+
+
+RANDOM = {
+    "rand_like": rl.rand_like,
+    "randn_like": rl.randn_like,
+    "randint": lambda x: rl.randint(3, 8, x.shape),
+    "normal_": lambda x: x.clone().normal_(2, 3),
+    "uniform_": lambda x: x.clone().uniform_(-3, 5),
+    "bernoulli": lambda x: x.sigmoid().bernoulli(),
+    "bernoulli of one chance": lambda x: x.bernoulli(0.3),
+    "dropout": lambda x: F.dropout(x, 0.3),
+    "dropout1d": lambda x: F.dropout1d(x, 0.3),
+    "alpha_dropout": lambda x: F.alpha_dropout(x, 0.3, training=True),
+    "feature_alpha_dropout": lambda x: F.feature_alpha_dropout(x, 0.3, training=True),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.3),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_numbers_have_the_distribution_of_our_own(name: str) -> None:
+    rl.manual_seed(0)
+    x = rl.randn(200, 10, 20)
+    program = rl.onnx.export(RANDOM[name], (x,), verify=False)
+    assert draws(program)
+    (found,), expected = run(program, tensors([x])), RANDOM[name](x).numpy()
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    for moment in (np.mean, np.std, share_of_zeros):
+        np.testing.assert_allclose(moment(found), moment(expected), rtol=0.05, atol=0.03)
+
+
+def share_of_zeros(a: np.ndarray) -> float:
+    return float((a == 0).mean())

@@ -77,11 +77,13 @@ class Gather(Op):
 
     def infer(self, arrays, attrs):
         x, index = arrays
+        if not index.size:  # which may have any rank
+            return np.empty(index.shape, x.dtype)
         sizes, limits = index.shape or (1,), x.shape or (1,)
         own = range(len(limits))[attrs["dim"]]
         pairs = zip(sizes, limits, strict=True)
         fits = all([n <= m for d, (n, m) in enumerate(pairs) if d != own])
-        if index.size and not (fits and index.dtype in (INT64, INT32)):
+        if not (fits and index.dtype in (INT64, INT32)):
             raise IndexError(f"places {index.dtype}{index.shape} among elements {x.shape}")
         return np.empty(index.shape, x.dtype)
 

@@ -19,6 +19,7 @@ from rushlight.passes.dead import drop_dead
 from rushlight.passes.early import early_first, still_leaves, still_nodes
 from rushlight.passes.fold_norms import fold_norms
 from rushlight.passes.order import Plan, plan
+from rushlight.passes.pools_first import pools_first
 from rushlight.passes.rows import spread_rows
 from rushlight.passes.simplify import simplify
 
@@ -102,6 +103,9 @@ def lower(
         graph = fold_norms(graph, still_nodes(graph, leaves))
         note("fold_norms", begin, graph, timings)
     begin = time.perf_counter()
+    graph = pools_first(graph)
+    note("pools_first", begin, graph, timings)
+    begin = time.perf_counter()
     steps = plan(graph, still_nodes(graph, leaves))
     if leaves:
         steps = early_first(graph, steps, leaves)
@@ -111,7 +115,7 @@ def lower(
 
 def check_dump() -> None:
     """An error for the name of a pass that there is not."""
-    names = [*[step.name for step in PASSES], "fold_norms"]
+    names = [*[step.name for step in PASSES], "fold_norms", "pools_first"]
     if config.dump not in ("", *names, "plan", "all"):
         raise ValueError(
             f"there is no pass {config.dump!r} to print the graph after (RUSHLIGHT_DUMP): the "

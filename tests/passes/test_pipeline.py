@@ -39,7 +39,7 @@ def test_timings():
     make = Maker()
     seconds: dict[str, float] = {}
     pipeline.lower(make.graph(make("exp", make.input(3))), seconds)
-    assert list(seconds) == ["simplify", "rows", "dead", "blocks", "borders", "plan"]
+    assert list(seconds) == ["simplify", "rows", "dead", "blocks", "borders", "pools_first", "plan"]
 
 
 def test_old_values_are_copied_before_they_are_overwritten():

@@ -19,6 +19,7 @@ from rushlight.onnx.importers import (
     random,
     recurrent,
     reduction,
+    resizing,
     sequences,
     signal,
 )

@@ -18,15 +18,18 @@ from tests.onnx.models import model  # noqa: E402
 pytestmark = pytest.mark.peers
 
 
+def run(model: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return runtime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+
+
 def compare(
     text: str, inputs: dict[str, np.ndarray], opset: int = 21, **arrays: np.ndarray
 ) -> None:
     """Both on a model in the standard's notation."""
     found = model(text, opset, **arrays)
-    options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = runtime.InferenceSession(found.SerializeToString(), options)
-    expected = session.run(None, inputs)
+    expected = run(found, inputs)
     results = rl.onnx.load(found)(**inputs)
     for a, b in zip(results if isinstance(results, tuple) else [results], expected, strict=True):
         assert a.shape == b.shape
@@ -55,6 +58,49 @@ def test_resize(mode: str, where: str) -> None:
         empty = np.zeros(0, np.float32)
         sizes = np.array([1, 2, *wanted], np.int64)
         compare(text, {"x": noise(1, 2, 5, 4)}, 19, none=empty, none2=empty, sizes=sizes)
+
+
+RESIZED = {
+    "Upsample": ("y = Upsample<mode = 'linear'>(x, factors)", 9, [1, 1, 2, 3]),
+    "nearest": ("y = Resize<nearest_mode = 'ceil'>(x, none, factors)", 13, [1, 1, 0.6, 1.5]),
+    "repeated": ("y = Resize<mode = 'nearest'>(x, none, factors)", 13, [1, 1, 2, 3]),
+    "linear": ("y = Resize<mode = 'linear'>(x, none, factors)", 13, [1, 1, 0.5, 1.5]),
+    "cubic": ("y = Resize<mode = 'cubic'>(x, none, factors)", 13, [1, 1, 2, 1.75]),
+    "antialias": (
+        "y = Resize<mode = 'linear', antialias = 1>(x, none, factors)", 18, [1, 1, 0.5, 0.5]
+    ),
+    **{
+        f"{mode} as large as another, {where}": (
+            f"sizes = Shape(z) y = Resize<mode = '{mode}', nearest_mode = 'round_prefer_ceil', "
+            f"coordinate_transformation_mode = '{where}'>(x, none, none, sizes)",
+            17, [],
+        )
+        for mode, where in product(("nearest", "linear", "cubic"), MODES)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_resized_by_a_file_of_any_height_and_width(name: str) -> None:
+    body, opset, factors = RESIZED[name]
+    text = f"""
+    g (float[1, 2, H, W] x, float[1, 2, R, C] z) => (float[A, B, K, D] y) {{
+        {body.replace("'", '"')}
+    }}
+    """
+    numbers = {"none": [], "factors": factors}
+    arrays = {name: np.array(values, np.float32) for name, values in numbers.items()}
+    file = model(text, opset, **{name: arrays[name] for name in arrays if name in body})
+    dynamic = {"x": {2: "height", 3: "width"}, "z": {2: "rows", 3: "columns"}}
+    example = rl.tensor(noise(1, 2, 5, 7)), rl.tensor(noise(1, 2, 6, 9))
+    again = rl.onnx.export(
+        rl.onnx.load(file), example, input_names=["x", "z"], dynamic_axes=dynamic
+    ).model_proto
+    for h, w, r, c in ((5, 7, 6, 9), (8, 4, 3, 8), (3, 9, 1, 20), (4, 4, 4, 4)):
+        inputs = {"x": noise(1, 2, h, w), "z": noise(1, 2, r, c)}
+        expected, found = (run(m, inputs)[0] for m in (file, again))
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])

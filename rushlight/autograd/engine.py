@@ -46,6 +46,7 @@ class Backward:
 
     targets: set[Any] | None = None
     passing: set[Any] | None = None  # the edges on a way to a target
+    collection: Collection | None = None  # of rows, once there are some
 
     def __init__(
         self,
@@ -62,7 +63,6 @@ class Backward:
         self.waiting: list[tuple[int, Node]] = []  # the nodes of pending, newest first
         self.pending: dict[Any, Any] = {}  # edge → the gradient collected so far
         self.shared: set[Tensor] = set()  # leaves whose pending gradient others may hold too
-        self.collection = Collection(self.pending, self.shared)
         self.found: dict[Any, Tensor] = {}
         self.starts: list[Any] = []
         if targets is not None:
@@ -83,7 +83,8 @@ class Backward:
                     self.shared.add(e)
                 self.send(e, g if self.on_tensors else g._array)
             self.walk(state)
-            state.run(self.collection.empty)
+            if self.collection is not None:
+                state.run(self.collection.empty)
             for leaf, g in self.pending.items():
                 if targets is None or leaf in targets:
                     self.arrive(leaf, g)
@@ -133,7 +134,6 @@ class Backward:
         """:meth:`walk` as far as rules run on bare arrays: the engine's hottest lines."""
         pending, waiting, passing = self.pending, self.waiting, self.passing
         shared, targets, keep_graph = self.shared, self.targets, self.retain_graph
-        collects = self.collection.takes
         following: Node | None = None  # the newest node found, which mostly is the next one
         while following is not None or waiting:
             if following is None:
@@ -160,13 +160,14 @@ class Backward:
                 g = filled(g, node.parts or ())
             operands: Sequence[Any] = edges
             if plan.keeps:
-                saved, operands = node.saved, list(edges)
+                saved, versions, operands = node.saved, node.versions, list(edges)
                 if saved is FREED:
                     raise freed(node)
                 for i in plan.kept:
                     t = saved[i]
                     if isinstance(t, Tensor):
-                        if t._counter is not None:
+                        written = t._counter
+                        if written is not None and (versions is not None or written.value):
                             check_version(node, i)
                         t = t._array
                     operands[i] = t
@@ -178,18 +179,20 @@ class Backward:
                     node.saved, node.outputs = FREED, None
             elif plan.lacks:
                 operands = [s if e is None else e for e, s in zip(edges, node.saved, strict=True)]
-            attrs = node.attrs
+            attrs, count = node.attrs, plan.count
             for i, rule in plan.steps:
                 e = edges[i]
                 if passing is not None and plan.whole is None and e not in passing:
                     continue
                 before = pending.get(e)
-                if before is not None and plan.rowwise and collects(node, i, g, operands):
+                if before is not None and plan.rowwise and self.collects(node, i, g, operands):
                     continue
                 if attrs is not NO_ATTRS:
                     r = rule(g, y, *operands, **attrs)
-                elif plan.pair:
+                elif count == 2:
                     r = rule(g, y, operands[0], operands[1])
+                elif count == 1:
+                    r = rule(g, y, operands[0])
                 else:
                     r = rule(g, y, *operands)
                 if type(r) is tuple:
@@ -213,13 +216,22 @@ class Backward:
                     if r.shape != target.shape or r.dtype is not target.dtype:
                         r = fit_array(r, target.shape, target.dtype, node)
                     if before is not None:
-                        pending[e] = before + r
-                        if shared:
+                        if e in shared:
+                            before = before + r
                             shared.discard(e)
+                        else:
+                            before += r
+                        pending[e] = before
                     else:
                         pending[e] = r
                         if r is g or r.base is not None:
                             shared.add(e)
+
+    def collects(self, node: Node, i: int, g: np.ndarray, operands: Sequence[Any]) -> bool:
+        """Whether the rows of a node are collected, and its gradient comes of all at once."""
+        if self.collection is None:
+            self.collection = Collection(self.pending, self.shared)
+        return self.collection.takes(node, i, g, operands)
 
     def send(self, e: Any, r: Any) -> None:
         """Adds ``r`` to what is pending for the edge ``e``."""

@@ -19,13 +19,12 @@ from rushlight.autograd.tape import (
     freed,
     keep,
     modified,
-    next_sequence,
     pick,
     restore,
     version,
 )
 from rushlight.errors import kind, user_line
-from rushlight.tensor import LEAF, Tensor, new, wrap
+from rushlight.tensor import LEAF, Tensor, wrap
 
 
 class FunctionCtx:
@@ -265,12 +264,9 @@ def _attach(
         ctx._saved = ()
         return results
     first = results[chosen[0]]._array
-    node = new(rule.node)
-    node.plan = rule.keeping_plan if ctx._saved else rule.plan
-    node.edges = edges
-    node.attrs = {"ctx": ctx, "tensors": [isinstance(t, Tensor) for t in inputs]}
-    node.sequence = next_sequence()
-    node.shape, node.array_dtype = first.shape, first.dtype
+    plan = rule.keeping_plan if ctx._saved else rule.plan
+    attrs = {"ctx": ctx, "tensors": [isinstance(t, Tensor) for t in inputs]}
+    node = rule.node(plan, edges, (), first, attrs)
     node.materialize = ctx._materialize
     if local.state.anomaly:
         node.where = user_line()

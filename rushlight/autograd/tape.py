@@ -22,7 +22,6 @@ from rushlight.errors import user_line
 from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, wrap
 
-new = object.__new__
 next_sequence = itertools.count(1).__next__
 NO_ATTRS: dict[str, Any] = {}
 FREED: tuple = ("freed",)
@@ -37,15 +36,12 @@ class Node:
     a user looks at becomes a ``MulBackward0``, see :func:`named`.
     """
 
-    plan: Plan
-    edges: tuple[Any, ...] = ()
-    saved: tuple[Any, ...] = ()  # operands that backward needs; else None, or a Spec if edgeless
-    versions: tuple[int, ...] | None = None  # of the saved operands when recorded; None: all zero
-    outputs: Any = None  # the result that backward needs, as Kept; of several, a list of them
-    attrs: dict[str, Any] = NO_ATTRS
-    sequence: int
-    shape: tuple[int, ...]
-    array_dtype: np.dtype
+    # What every node has; the rest is in its dictionary, as far as it differs from these defaults.
+    __slots__ = (
+        "__dict__", "__weakref__", "array_dtype", "attrs", "edges", "outputs", "plan", "saved",
+        "sequence", "shape", "unusual", "versions",
+    )  # fmt: skip
+
     parts: tuple[Spec | None, ...] | None = None  # of an op with several differentiable results
     picks: weakref.WeakValueDictionary[int, Pick] | None = None  # the edges of its several results
     tensor_hooks: dict[int, Callable] | None = None  # those of the result, before the node's own
@@ -54,7 +50,24 @@ class Node:
     retained: weakref.ref | None = None  # the tensor that keeps its gradient
     where: str | None = None  # the user's line, in anomaly mode
     materialize: bool = True  # results that were not used get zeros, else None
-    unusual: bool = False  # has hooks, a retained gradient or several results
+
+    def __init__(
+        self,
+        plan: Plan,
+        edges: tuple[Any, ...],
+        saved: tuple[Any, ...],
+        result: np.ndarray,
+        attrs: dict[str, Any] = NO_ATTRS,
+    ) -> None:
+        self.plan = plan
+        self.edges = edges
+        self.saved = saved  # operands that backward needs; else None, or a Spec if edgeless
+        self.versions: tuple[int, ...] | None = None  # of these when recorded; None: all zero
+        self.outputs: Any = None  # the result that backward needs, as Kept; of several, a list
+        self.attrs = attrs
+        self.sequence = next_sequence()
+        self.shape, self.array_dtype = result.shape, result.dtype
+        self.unusual = False  # has hooks, a retained gradient or several results
 
     @property
     def op(self) -> Any:
@@ -110,13 +123,10 @@ class Node:
 class Pick(Node):
     """One of several results of a node; its gradient goes into that node's slot ``index``."""
 
-    unusual = True
-
     def __init__(self, node: Node, index: int, array: np.ndarray) -> None:
-        self.edges = (node,)
+        super().__init__(node.plan, (node,), (), array)
         self.index = index
-        self.sequence = next_sequence()
-        self.shape, self.array_dtype = array.shape, array.dtype
+        self.unusual = True
 
     def name(self) -> str:
         return self.edges[0].name()
@@ -200,13 +210,13 @@ class Plan:
 
     __slots__ = (
         "arithmetic",
+        "count",
         "keep",
         "keep_output",
         "keeps",
         "kept",
         "lacks",
         "op",
-        "pair",
         "rowwise",
         "rules",
         "steps",
@@ -216,7 +226,7 @@ class Plan:
     def __init__(self, op: Any, needed: Sequence[bool]) -> None:
         self.op = op
         self.arithmetic = op.arithmetic
-        self.pair = len(needed) == 2
+        self.count = len(needed)
         pairs = op.rowwise.items() if op.arithmetic else ()
         self.rowwise = {op.operands.index(a): op.operands.index(b) for a, b in pairs}
         self.whole = op.vjp
@@ -345,22 +355,17 @@ def link(
         plan = op.plans[needed]
     except KeyError:
         plan = op.plans[needed] = Plan(op, needed)
-    node = new(Node)
-    node.plan = plan
-    node.edges = edges
-    node.saved = saved = tuple(
+    saved = tuple(
         [
             t if keep else (Spec(t._array.shape, t._array.dtype) if e is None and _is(t) else None)
             for t, keep, e in zip(operands, plan.keep, edges, strict=True)
         ]
     )
+    node = Node(plan, edges, saved, array, attrs)
     for t in saved:
         if isinstance(t, Tensor) and t._counter is not None and t._counter.value:
             node.versions = tuple([version(s) for s in saved])
             break
-    node.attrs = attrs
-    node.sequence = next_sequence()
-    node.shape, node.array_dtype = array.shape, array.dtype
     if local.state.anomaly:
         node.where = user_line()
     return node
@@ -408,20 +413,10 @@ def record_one(op: Any, y: Tensor, x: Tensor, attrs: dict[str, Any]) -> None:
         plan = op.plans[ONE]
     except KeyError:
         plan = op.plans[ONE] = Plan(op, ONE)
-    node = new(Node)
-    node.plan = plan
-    node.edges = (history,)
-    if plan.keep[0]:
-        node.saved = (x,)
-        if x._counter is not None:
-            node.versions = (x._counter.value,)
-    else:
-        node.saved = NOTHING
-    node.attrs = attrs
-    node.sequence = next_sequence()
-    array = y._array
-    node.shape, node.array_dtype = array.shape, array.dtype
-    y._history = node
+    kept = plan.kept
+    node = y._history = Node(plan, (history,), (x,) if kept else NOTHING, y._array, attrs)
+    if kept and x._counter is not None:
+        node.versions = (x._counter.value,)
     if plan.keep_output:
         node.outputs = keep(y)
     if local.state.anomaly:

@@ -11,9 +11,10 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.literals import as_tensor, tensor
 from rushlight.ops.base import ops
-from rushlight.tensor import Tensor, wrap
+from rushlight.tensor import VIEW, Tensor, wrap
 
 Rules = dict[type | tuple[type, ...], Callable[..., Any]]
+NUMBERS = (int, float, np.number, np.bool_)
 NUMPY_SCALARS = (np.bool_, np.number, np.object_)
 
 
@@ -50,7 +51,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any
             first, {k: collate(c, collate_fn_map=collate_fn_map) for k, c in columns.items()}
         )
     if isinstance(first, Sequence):
-        sizes = [len(sample) for sample in batch]
+        sizes = [*map(len, batch)]
         if sizes.count(sizes[0]) < len(sizes):
             raise RuntimeError(
                 f"each element in list of batch should be of equal size, but got sizes {sizes}"
@@ -129,14 +130,24 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Rules | None =
         arrays = [sample._array for sample in batch]
         shape, kind, count = arrays[0].shape, arrays[0].dtype, len(arrays)
         alike = [array.dtype for array in arrays].count(kind) == count
-        if alike and not any([sample.requires_grad for sample in batch]):
+        if alike and not any_requires_grad(batch):
             if not shape:
                 return wrap(np.array([array[()] for array in arrays], kind))
-            if [len(array) for array in arrays].count(shape[0]) == count:
+            if [*map(len, arrays)].count(shape[0]) == count:
                 return wrap(np.concatenate(arrays).reshape(count, *shape))
     except (AttributeError, TypeError, ValueError):
         pass  # they do not fit, which `stack` explains
     return ops.stack(list(batch))
+
+
+def any_requires_grad(batch: Sequence[Tensor]) -> bool:
+    """Whether gradients flow to any of them: most are views of one tensor, which is asked once."""
+    sources = {
+        t._base if t._history is VIEW and t._view_node is None else t
+        for t in batch
+        if t._history is not None
+    }
+    return any([t.requires_grad for t in sources])
 
 
 def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
@@ -158,11 +169,12 @@ def collate_int_fn(batch: Sequence[int], *, collate_fn_map: Rules | None = None)
 
 
 def numbers(batch: Sequence[Any], kind: dtypes.dtype | None) -> Tensor:
-    for i, value in enumerate(batch):
-        if not isinstance(value, (int, float, np.number, np.bool_)):
+    kinds = [*map(type, batch)]
+    for other in dict.fromkeys(kinds):
+        if not issubclass(other, NUMBERS):
             raise TypeError(
-                f"the samples of a batch are numbers, but number {i} of them is a "
-                f"{type(value).__name__}"
+                f"the samples of a batch are numbers, but number {kinds.index(other)} of them is a "
+                f"{other.__name__}"
             )
     return tensor(batch, dtype=kind)
 

@@ -11,7 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import NO_ATTRS, Node, Plan, edge, next_sequence, version
+from rushlight.autograd.tape import NO_ATTRS, Node, Plan, edge, version
 from rushlight.errors import user_line
 from rushlight.ops.base import Op, composite, into, is_expandable, need_tensor, ops, registry
 from rushlight.ops.contraction import (
@@ -54,13 +54,9 @@ def fused(op: Op) -> Callable[..., Tensor]:
         if plan is None:
             plan = plans[needed] = Plan(op, needed)
         keep = plan.keep
-        node = new(Node)
-        node.plan, node.edges = plan, edges
-        node.saved = (a if keep[0] else None, b if keep[1] else None, c if keep[2] else None)
+        saved = (a if keep[0] else None, b if keep[1] else None, c if keep[2] else None)
+        node = t._history = Node(plan, edges, saved, y)
         node.versions = (version(a), version(b), version(c))
-        node.sequence = next_sequence()
-        node.shape, node.array_dtype = y.shape, y.dtype
-        t._history = node
         if state.anomaly:
             node.where = user_line()
         return t

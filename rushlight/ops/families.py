@@ -215,18 +215,17 @@ class Unary(Elementwise, abstract=True):
                     plan = plans.get(ONE)
                     if plan is None:
                         plan = plans[ONE] = Plan(op, ONE)
-                    node = new(Node)
-                    node.plan = plan
-                    node.edges = (history,)
+                    node = t._history = new(Node)
+                    node.plan, node.attrs, node.unusual = plan, NO_ATTRS, False
+                    node.edges, node.versions, node.outputs = (history,), None, None
                     if plan.kept:
                         node.saved = (input,)
-                        if input._counter is not None:
+                        if input._counter is not None and input._counter.value:
                             node.versions = (input._counter.value,)
                     else:
                         node.saved = NOTHING
                     node.sequence = next_sequence()
                     node.shape, node.array_dtype = y.shape, y.dtype
-                    t._history = node
                     if plan.keep_output:
                         shared = t._counter = Counter()
                         node.outputs = (t._array, shared, 0)
@@ -431,9 +430,9 @@ def pair_recorder(op: Op) -> Callable[..., None]:
         plan = plans[which]
         if plan is None:
             plan = plans[which] = Plan(op, (which != 2, which != 1))
-        node = new(Node)
-        node.plan = plan
-        node.edges = (first, second)
+        node = t._history = new(Node)
+        node.plan, node.attrs, node.unusual = plan, NO_ATTRS, False
+        node.edges, node.versions, node.outputs = (first, second), None, None
         if plan.kept:
             keep_a, keep_b = plan.keep
             node.saved = (a if keep_a else None, b if keep_b else None)
@@ -445,7 +444,6 @@ def pair_recorder(op: Op) -> Callable[..., None]:
         node.sequence = next_sequence()
         y = t._array
         node.shape, node.array_dtype = y.shape, y.dtype
-        t._history = node
         if plan.keep_output:
             node.outputs = keep(t)
         if state.anomaly:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import errors as messages
 from rushlight.autograd.modes import local
-from rushlight.autograd.tape import Node, Plan, edge, next_sequence
+from rushlight.autograd.tape import Node, Plan, edge
 from rushlight.dims import index
 from rushlight.errors import user_line
 from rushlight.layouts import MOST_DIMENSIONS
@@ -71,13 +71,7 @@ def view_node(op: Any, history: Any, array: ndarray, attrs: dict[str, Any]) -> N
         plan = op.plans[(True,)]
     except KeyError:
         plan = op.plans[(True,)] = Plan(op, (True,))
-    node = new(Node)
-    node.plan = plan
-    node.edges = (history,)
-    node.saved = NOTHING
-    node.attrs = attrs
-    node.sequence = next_sequence()
-    node.shape, node.array_dtype = array.shape, array.dtype
+    node = Node(plan, (history,), NOTHING, array, attrs)
     if local.state.anomaly:
         node.where = user_line()
     return node

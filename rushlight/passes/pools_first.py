@@ -69,7 +69,7 @@ def steps_before(pool: Node, uses: Counter[Node | None]) -> int:
 
 
 def lifted(node: Node, pool: Node, y: Node | None, count: int) -> Node:
-    """The pool of what is before ``count`` nodes, the last of which is ``y``, and these after it."""
+    """The pool of what is before ``count`` nodes that end with ``y``, and these after it."""
     after: list[Node] = []
     for _ in range(count):
         assert y is not None

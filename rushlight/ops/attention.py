@@ -12,7 +12,7 @@ from rushlight.autograd.modes import local
 from rushlight.dims import broadcast, is_extent, is_zero
 from rushlight.kernels import attention as kernels
 from rushlight.ops import attention_blocks  # noqa: F401 - registers the ops of blocks
-from rushlight.ops.base import any_tracked, composite, need_tensor, ops, registry
+from rushlight.ops.base import Op, any_tracked, composite, need_tensor, ops, registry
 from rushlight.ops.contraction import batch_error
 from rushlight.ops.fused import Fused, single
 from rushlight.ops.samples import Fails, S, T
@@ -22,6 +22,35 @@ NAME = "scaled_dot_product_attention"
 KINDS = (np.dtype(np.float32), np.dtype(np.float64))
 FEW = 1 << 19  # weights for which blocks of them are not worth while in programs
 KEPT = 1 << 23  # up to so many weights are kept for backward rather than computed again
+
+
+class SafeSoftmax(Op):
+    """``softmax`` along the last dimension, but zeros where all elements are -inf.
+
+    There, too, weights that were not used have the gradient of a softmax: NaN stays NaN.
+    """
+
+    function = method = False
+
+    def check(self, x: Tensor) -> Any:
+        return (x,), {}
+
+    def eager(self, x):
+        wide = single(x)
+        top = wide.max(-1, keepdims=True, initial=-np.inf)
+        e = np.exp(wide - np.where(top == -np.inf, 0, top))
+        total = e.sum(-1, keepdims=True)
+        return (e / np.where(total == 0, 1, total)).astype(x.dtype, copy=False)
+
+    def decompose(self, x):
+        nothing = (x == -math.inf).all(-1, keepdim=True)
+        return x.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+
+    def vjp(self, g, y, _x):
+        return y * (g - (g * y).sum(-1, keepdim=True))
+
+
+safe_softmax = registry["safe_softmax"].call
 
 
 class Attention(Fused):
@@ -74,12 +103,7 @@ class Attention(Fused):
         if causal:
             future = ops.full(scores.shape[-2:], -math.inf, dtype=q.dtype).triu(1)
             bias = future if bias is None else bias + future
-        if bias is None:
-            weights = scores.softmax(-1)
-        else:
-            scores = scores + bias
-            nothing = (scores == -math.inf).all(-1, keepdim=True)
-            weights = scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+        weights = scores.softmax(-1) if bias is None else safe_softmax(scores + bias)
         return (weights if noise is None else weights * noise) @ v
 
 

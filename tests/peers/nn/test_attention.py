@@ -285,3 +285,32 @@ def test_padding_is_left_out_without_gradients(aligned: bool, normalised: bool) 
             mask = lib.from_numpy(padding.copy())
             results.append(encoder(lib.from_numpy(x.copy()), src_key_padding_mask=mask))
     close(results[0], results[1])
+
+
+@pytest.mark.parametrize("length", [3, 300])  # of weights that are kept, and of blocks of them
+@pytest.mark.parametrize("how", ["dynamic", "whole", "forward", "any size", "recorded"])
+def test_a_row_without_weights_passes_nan_on(how: str, length: int) -> None:
+    generator = np.random.default_rng(0)
+    arrays = [generator.standard_normal((1, 8, length, 4)).astype(np.float32) for _ in range(3)]
+    arrays[2][0, 0, 1, 2] = np.nan
+    mask = np.ones((length, length), bool)
+    mask[1] = False
+
+    def results(library: Any, how: str) -> list[np.ndarray]:
+        q, k, v = (library.tensor(a, requires_grad=True) for a in arrays)
+
+        def attend(*operands: Any) -> Any:
+            return library.nn.functional.scaled_dot_product_attention(*operands)
+
+        def gradients(*operands: Any) -> Any:
+            y = attend(*operands)
+            return library.autograd.grad(y.sum(), operands[:3], create_graph=how == "recorded")
+
+        if how == "forward":
+            attend = rl.compile(attend)
+        elif how in ("whole", "any size"):
+            gradients = rl.compile(gradients, dynamic=how == "any size")
+        return [g.detach().numpy() for g in gradients(q, k, v, library.tensor(mask))]
+
+    for found, expected in zip(results(rl, how), results(torch, "dynamic"), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -530,6 +530,11 @@ def is_extent(n: Any) -> bool:
     return type(n).__name__ == "Extent"
 
 
+def is_of_run(n: Any) -> bool:
+    """Whether a number may be another one at the next call: a size, or a float of the host's."""
+    return type(n).__name__ in ("Extent", "Host")
+
+
 def is_one(n: Any) -> bool:
     """Whether a size is 1 at every call."""
     return not is_extent(n) and n == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.device import device, require
+from rushlight.dims import is_of_run
 from rushlight.kernels.casting import LIMITS, cast
 from rushlight.tensor import Tensor, install, lend, literal, wrap
 
@@ -44,7 +45,7 @@ def tensor(
         raise no_pinned_memory()
     if isinstance(data, Tensor):
         warn_copy("rushlight.tensor(sourceTensor)")
-    t = literal(array_of(data, dtype))
+    t = made(data, dtype)
     return t.requires_grad_() if requires_grad else t
 
 
@@ -66,7 +67,7 @@ def as_tensor(
         data = owned(data)
         if dtype is None or dtypes.as_dtype(dtype).numpy is data.dtype:
             return lend(wrap(data))
-    return literal(array_of(data, dtype))
+    return made(data, dtype)
 
 
 def asarray(
@@ -91,7 +92,7 @@ def asarray(
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        t = literal(array_of(obj, kind))
+        t = made(obj, kind)
     elif kind is not None and source.dtype is not kind:
         if copy is False:
             raise ValueError(
@@ -137,7 +138,7 @@ def new_tensor(
     require(device)
     if isinstance(data, Tensor):
         warn_copy("tensor.new_tensor(sourceTensor)")
-    return literal(array_of(data, dtype or self.dtype)).requires_grad_(requires_grad)
+    return made(data, dtype or self.dtype).requires_grad_(requires_grad)
 
 
 def warn_copy(call: str) -> None:
@@ -151,6 +152,26 @@ def warn_copy(call: str) -> None:
 
 def no_pinned_memory() -> RuntimeError:
     return RuntimeError("memory can be pinned for an accelerator only; there is the device 'cpu'")
+
+
+def made(data: Any, dtype: dtypes.dtype | None) -> Tensor:
+    """A new tensor with the elements of ``data``; in a trace, numbers that change may be there."""
+    trace = local.state.trace
+    if trace is not None and (isinstance(data, (list, tuple)) or is_of_run(data)):
+        found, shape, values = infer(data)
+        numbers = [*leaves(values)]
+        if any(map(is_of_run, numbers)):
+            return trace.filled(numbers, shape, found if dtype is None else dtype)
+    return literal(array_of(data, dtype))
+
+
+def leaves(data: Any) -> Iterator[Any]:
+    """What is in nested sequences."""
+    if isinstance(data, (list, tuple)):
+        for item in data:
+            yield from leaves(item)
+    else:
+        yield data
 
 
 def array_of(data: Any, dtype: dtypes.dtype | None = None) -> np.ndarray:

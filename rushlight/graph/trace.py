@@ -44,7 +44,7 @@ from rushlight.graph.ir import (
 from rushlight.graph.modules import Paths
 from rushlight.graph.streams import Streams
 from rushlight.graph.templates import hollow, memory_key
-from rushlight.ops.base import Op, registry
+from rushlight.ops.base import Op, ops, registry
 from rushlight.ops.elementwise import common_dtype, mismatch
 from rushlight.ops.families import Elementwise, number
 from rushlight.symbol import Symbol, TraceError, chain, root
@@ -231,6 +231,10 @@ class Trace:
         if isinstance(value, Host):
             return float(value)
         return value if self.extents is None else self.extents.attribute(value)
+
+    def filled(self, numbers: Sequence[Any], shape: tuple[int, ...], kind: dtypes.dtype) -> Tensor:
+        """A tensor of numbers, some of which may change from call to call."""
+        return ops.cat([ops.full((1,), x, dtype=kind) for x in numbers]).reshape(shape)
 
     def symbol(self, t: Tensor | Symbol) -> Symbol:
         """The symbol of a tensor; one from outside becomes captured."""

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_of_run
 
 _C_NAMES = {
     dtypes.uint8: "uint8_t",
@@ -69,6 +70,8 @@ def checked(value: Any, kind: dtypes.dtype) -> Any:
         raise _overflow(value, kind)
     if not (low or -high) <= value <= high:
         raise _overflow(value, kind)
+    if is_of_run(value) and (low < 0 or value >= 0):
+        return value
     return int(value) & high if low == 0 else int(value)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight import errors as messages
 from rushlight.device import device, require
+from rushlight.dims import is_of_run
 from rushlight.kernels.casting import checked
 from rushlight.layouts import (
     OutOfMemoryError,
@@ -28,7 +29,7 @@ from rushlight.layouts import (
     whole,
 )
 from rushlight.literals import no_pinned_memory, tensor
-from rushlight.ops.base import Op, composite, into, need_tensor, ops
+from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.elements import kind_of
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
@@ -255,6 +256,11 @@ class Full(Factory):
     def eager(self, *, size, fill_value, kind):
         return np.full(size, fill_value, kind)
 
+    def decompose(self, *, size, fill_value, kind):
+        if not is_of_run(fill_value):
+            return NotImplemented
+        return ops.empty(size, dtype=dtypes.from_numpy(kind)).fill_(fill_value)
+
     def at(self, b, i, *, size, fill_value, kind):
         return b.constant(fill_value, kind_of(kind))
 
@@ -388,6 +394,11 @@ class FullLike(Factory):
     def eager(self, x, *, fill_value, kind, order):
         return arranged(np.full(permuted(x.shape, order), fill_value, kind), order)
 
+    def decompose(self, x, *, fill_value, kind, order):
+        if not is_of_run(fill_value):
+            return NotImplemented
+        return registry["empty_like"].apply((x,), {"kind": kind, "order": order}).fill_(fill_value)
+
     def at(self, b, i, x, *, fill_value, kind, order):
         return b.constant(fill_value, kind_of(kind))
 
@@ -490,6 +501,11 @@ class ScalarTensor(Factory):
 
     def eager(self, *, s, kind):
         return np.array(s, kind)
+
+    def decompose(self, *, s, kind):
+        if not is_of_run(s):
+            return NotImplemented
+        return ops.empty((), dtype=dtypes.from_numpy(kind)).fill_(s)
 
     def at(self, b, i, *, s, kind):
         return b.constant(s, kind_of(kind))

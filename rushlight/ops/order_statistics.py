@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_extent
 from rushlight.kernels.order import kth, order, pick, take
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops, registry
 from rushlight.ops.extrema import DIM_SAMPLES, Choice, need_order
@@ -178,7 +179,7 @@ class Kthvalue(Choice):
                 f"kthvalue(): selected number k out of range for dimension {attrs['dim']}: k={k} "
                 f"of {size} elements"
             )
-        return operands, {**attrs, "rank": int(k) - 1}
+        return operands, {**attrs, "rank": (k if is_extent(k) else int(k)) - 1}
 
     @in_float32
     def eager(self, x, *, dim, keepdim, rank):

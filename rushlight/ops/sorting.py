@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.dims import is_extent
 from rushlight.kernels.order import order, pick, top
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
 from rushlight.ops.extrema import need_order
@@ -126,7 +127,11 @@ class Topk(Ordered):
             raise RuntimeError(
                 f"topk(): selected index k out of range: k={k} of {size} elements along dim {dim}"
             )
-        return (x,), {"dim": dim, "k": int(k), "largest": need_bool("largest", largest)}
+        return (x,), {
+            "dim": dim,
+            "k": k if is_extent(k) else int(k),
+            "largest": need_bool("largest", largest),
+        }
 
     @in_float32
     def eager(self, x, *, dim, k, largest):

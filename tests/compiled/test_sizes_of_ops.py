@@ -133,18 +133,76 @@ COUNTED = {
     "logspace": lambda x: rl.logspace(-1, 2, x.shape[0] * 2, dtype=rl.float64),
     "repeat_interleave": lambda x: x.repeat_interleave(2, 0),
     "repeat_interleave, flat": lambda x: x.repeat_interleave(3),
+    "topk": lambda x: x.topk(x.shape[0] // 2),
+    "topk, of all": lambda x: x.topk(x.shape[0], largest=False),
+    "kthvalue": lambda x: rl.nn.functional.pad(x, (1, 1)).kthvalue(x.shape[0] + 1),
 }
 """Numbers of results that follow from sizes."""
 
+VALUES = {
+    "full": lambda x: rl.full((3,), x.shape[0]),
+    "full, as many": lambda x: rl.full((x.shape[0],), 2 * x.shape[0] + 1, dtype=rl.float16),
+    "full of a quotient": lambda x: rl.full(x.shape, 1 / (x.shape[0] + 1)),
+    "full_like": lambda x: rl.full_like(x, x.shape[0]) * x,
+    "full_like, turned": lambda x: rl.full_like(rl.ones(2, 3).T, x.shape[0]),
+    "new_full": lambda x: x.new_full((2,), x.shape[0]),
+    "scalar_tensor": lambda x: rl.scalar_tensor(x.shape[0]),
+    "tensor": lambda x: rl.tensor(x.shape[0]),
+    "tensor of a quotient": lambda x: rl.tensor(x.shape[0] / 2, dtype=rl.float64),
+    "tensor of several": lambda x: rl.tensor([[x.shape[0], 2], [3, x.shape[0] - 4]]),
+    "tensor of a shape": lambda x: rl.tensor(x.shape),
+    "as_tensor": lambda x: rl.as_tensor([x.shape[0], 0.5]),
+    "asarray": lambda x: rl.asarray((x.shape[0], 7), dtype=rl.int32),
+    "new_tensor": lambda x: x.new_tensor(x.shape[0]),
+}
+"""Elements that are sizes, or follow from them."""
 
-@pytest.mark.parametrize("name", COUNTED)
-def test_counts_that_are_sizes(name: str) -> None:
-    function = COUNTED[name]
+
+@pytest.mark.parametrize("name", [*COUNTED, *VALUES])
+def test_counts_and_values_that_are_sizes(name: str) -> None:
+    function = COUNTED.get(name) or VALUES[name]
     compiled = rl.compile(function, dynamic=True, fullgraph=True)
     for n in (3, 4, 0, 1, 2, 101):
         x = rl.arange(float(n))
-        agree(function(x), compiled(x))
+        for a, b in zip(flat(function(x)), flat(compiled(x)), strict=True):
+            agree(a, b)
+            assert a.stride() == b.stride()
+    assert not compiled.known
     assert not compiled.any_size.refused
+
+
+def test_the_gradient_of_as_many_as_a_size_says() -> None:
+    def step(x: rl.Tensor) -> rl.Tensor:
+        values, _ = x.topk(x.shape[0] // 2)
+        return rl.autograd.grad(values.square().sum(), x)[0]
+
+    compiled = rl.compile(step, dynamic=True, fullgraph=True)
+    for n in (4, 6, 9, 1):
+        x = rl.randn(n, requires_grad=True)
+        agree(step(x), compiled(x))
+    assert not compiled.known
+
+
+@pytest.mark.parametrize("kind", [rl.uint8, rl.int8, rl.float16, rl.bool])
+def test_sizes_that_do_not_fit_a_dtype(kind: rl.dtype) -> None:
+    def function(x: rl.Tensor) -> rl.Tensor:
+        return rl.full((2,), 100 * x.shape[0] - 100, dtype=kind)
+
+    compiled = rl.compile(function, dynamic=True, fullgraph=True)
+    for n in (2, 3, 700, 0, 2):
+        wanted, found = (tried(call, rl.ones(n)) for call in (function, compiled))
+        if isinstance(wanted, Exception):
+            assert (type(found), str(found)) == (type(wanted), str(wanted))
+        else:
+            assert rl.equal(found, wanted)
+
+
+def test_a_float_that_changes_fills_tensors_of_one_program() -> None:
+    compiled = rl.compile(lambda x, a: x * rl.full((3,), a) + rl.tensor([a, 1.0, a]))
+    for a in (0.5, 0.25, -2.0, 3.0, 7.0):
+        wanted = rl.tensor([2 * a, a + 1, 2 * a])
+        assert rl.equal(compiled(rl.ones(3), a), wanted)
+    assert sum(map(len, compiled.known.values())) <= 2
 
 
 def rows(*index: int) -> Any:

@@ -17,7 +17,7 @@ def ones(w: Writer, node: Node, *_: str) -> str:
     return w.filled(1, node.type)
 
 
-@exports("full", "full_like")
+@exports("full", "full_like", whole=False)  # of a size, they are taken apart
 def full(w: Writer, node: Node, *_: str) -> str:
     return w.filled(node.attrs["fill_value"], node.type)
 

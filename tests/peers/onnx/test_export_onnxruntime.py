@@ -75,6 +75,7 @@ def run(program: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     if draws(program):  # its optimiser drops every Dropout but the last node, in training too
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        onnxruntime.set_seed(0)
     session = onnxruntime.InferenceSession(
         program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -178,7 +179,7 @@ RANDOM = {
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_numbers_have_the_distribution_of_our_own(name: str) -> None:
     rl.manual_seed(0)
-    x = rl.randn(200, 10, 20)
+    x = rl.randn(1000, 40, 10)  # so many features that means of both differ by less than 0.01
     program = rl.onnx.export(RANDOM[name], (x,), verify=False)
     assert draws(program)
     (found,), expected = run(program, tensors([x])), RANDOM[name](x).numpy()

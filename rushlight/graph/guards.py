@@ -111,6 +111,7 @@ class Guards:
         self.asks_world = reach.asks_world  # or look at clocks, files and the like
         self.known = reach.seen  # what was there before the trace, by identity
         self.codes = reach.codes  # of the user's functions
+        self.names = reach.names  # of attributes that code reads
         self.caches = [(cache, cache.cache_info().misses) for cache in reach.caches]
 
     @property
@@ -443,18 +444,28 @@ class Reach:
     def visit_ours(self, own: dict[str, Any], path: str, cls: type) -> None:
         """An optimizer, a generator …: what it holds, it accounts for itself.
 
-        But if the function sets the numbers of an optimizer, no later call would do that.
+        But if the function sets the numbers of an optimizer, no later call would do that; and if
+        the user's code reads them, or how far a schedule is, a program is right for what it read.
         """
         for i, group in enumerate(own.get("param_groups", ())):
             names = set(group) if isinstance(group, dict) else set()
             place = f"{path}.param_groups[{i}]"
-            self.others.append(Selection(group, place, names, lambda name: False))
+            self.others.append(Selection(group, place, names, self.matters_in_group(cls)))
+        if "optimizer" in own and "last_epoch" in own:  # a schedule: its own code runs as Python
+            plain = {k for k, v in own.items() if isinstance(v, PLAIN) and k[0] != "_"}
+            self.others.append(Selection(own, path, plain, lambda name: name in self.names))
+            return
         if HOOKS[0] in own:
             self.visit_hooks(own, path, self.others)
         if whose_class(cls) is Whose.USER:
             self.visit_class(cls)
             plain = {k for k, v in own.items() if isinstance(v, PLAIN) and k[0] != "_"}
             self.others.append(Selection(own, path, plain, self.matters))
+
+    def matters_in_group(self, cls: type) -> Callable[[Any], bool]:
+        """What the user's code reads of an optimizer; one of the user's own reads it anyway."""
+        ours = whose_class(cls) is Whose.FOUNDATION
+        return lambda name: ours and name != "params" and "param_groups" in self.names
 
 
 class ModuleBody(Namespace):

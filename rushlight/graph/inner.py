@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,11 +37,18 @@ class Inner(Trace):
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
         self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
         self.hooked, self.hooks, self.whole = outer.hooked, outer.hooks, outer.whole
+        self.postponed = outer.postponed
         self.known: dict[Symbol, Symbol] = {}  # symbols of outside, and what stands for them here
         self.closed: dict[Symbol, Node] = {}  # those of outside that are no views, as captured
         self.owners: dict[Symbol, Tensor] = {}  # tensors over the symbols here
         self.outsiders: dict[int, Tensor] = {}
         self.examples: dict[Node, Callable[[], np.ndarray]] = {}  # elements of leaves, if asked for
+
+    def postpone(self, owner: Any, action: Callable[[], Any], what: str) -> None:
+        raise TraceError(
+            f"{what} at {self.place()} is inside a branch or loop of the graph, and changes Python "
+            "objects, which only a whole call can do: call it outside"
+        )
 
     def symbol(self, t: Tensor | Symbol) -> Symbol:
         array = t._array if isinstance(t, Tensor) else t

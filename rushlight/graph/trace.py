@@ -98,6 +98,8 @@ class Trace:
         self.refusal: TraceError | None = None  # what the graph cannot hold
         self.guards: list[Guards] = []  # of hooks
         self.whole: Collection[Op] = ()  # ops that are not taken apart
+        self.postponed: list[tuple[Any, Callable[[], Any]]] = []  # see `postpone`
+        self.names: Collection[str] = ()  # of attributes, in the user's code
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Runs ``function`` with its ops handed to this trace; then restores what it changed."""
@@ -498,6 +500,29 @@ class Trace:
         """``entries[key] = t`` shall happen at each call: how an optimizer's state begins."""
         self.assigned.append((entries, key, t))
         self.decide(lambda: key in entries, False)
+
+    def postpone(self, owner: Any, action: Callable[[], Any], what: str) -> None:
+        """``action`` changes Python objects that only ``owner`` reads: it follows each call.
+
+        So nothing that the function does afterwards may look at them.
+        """
+        seen = sorted({"param_groups", "last_epoch"}.intersection(self.names))
+        if seen:
+            raise TraceError(
+                f"{what} at {self.place()} is done after each run of the graph, so that a function "
+                f"that reads {seen[0]} itself could see it too early: read it, or call {what}, "
+                "outside the compiled function"
+            )
+        self.postponed.append((owner, action))
+
+    def refuse_postponed(self, owner: Any, what: str) -> None:
+        """An error if ``what`` would need what was postponed."""
+        if any([owner is other for other, _ in self.postponed]):
+            raise TraceError(
+                f"{what} at {self.place()} needs the learning rates that a schedule has set in the "
+                "same function, which happens only after the graph has run: call scheduler.step() "
+                "last of all, or outside"
+            )
 
     def move(self, t: Tensor, change: Any) -> bool:
         """``t`` is an entry that each call replaces: it is read there; not if it is written to."""

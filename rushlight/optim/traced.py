@@ -36,6 +36,7 @@ Same = dict[Any, list[State]]
 def trace_step(optimizer: Optimizer) -> None:
     """One step of all groups."""
     trace = local.state.trace
+    trace.refuse_postponed(optimizer, f"{type(optimizer).__name__}.step()")
     condition(lambda: [list(map(id, g["params"])) for g in optimizer.param_groups])
     for i, group in enumerate(optimizer.param_groups):
         parameters = [p for p in group["params"] if p.grad is not None]
@@ -234,6 +235,7 @@ def trace_foreign(optimizer: Optimizer, step: Callable[..., Any]) -> Callable[..
 
     def run(*args: Any, **kwargs: Any) -> Any:
         trace, groups, state = local.state.trace, optimizer.param_groups, optimizer.state
+        trace.refuse_postponed(optimizer, f"{type(optimizer).__name__}.step()")
         kept = {key: dict(entry) for key, entry in state.items()}
         condition(lambda: (id(optimizer.param_groups), id(optimizer.state)))
         condition(lambda: [list(map(id, group["params"])) for group in groups])

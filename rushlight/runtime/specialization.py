@@ -135,6 +135,7 @@ def attempt(
     ahead = None if only_graph else Ahead(function)
     guards = Guards(function, arguments.objects)
     trace = Trace(None if shapes is None else shapes.sizes)
+    trace.names = guards.names
     cell = Cell()
     cell.values = arguments.lifted
     begin = time.perf_counter()
@@ -160,6 +161,11 @@ def attempt(
             raise TraceError(
                 f"the function draws random numbers from Python or NumPy at {line}, which would be "
                 "the same ones at each call: draw them with rl.rand and the like, or pass them in"
+            )
+        if only_graph and trace.postponed:
+            raise TraceError(
+                "scheduler.step() changes Python objects, which a graph cannot do by itself: call "
+                "it outside the function"
             )
         made = traced.finish(in_memory_order=not only_graph)
         if shapes is not None and trace.numbers.settled is not None:
@@ -245,7 +251,8 @@ class Specialization:
         self.memory = self.memory_of(trace)
         self.alone = not self.sources and not self.memory.own  # it knows its arguments only
         self.joint = bool(traced.gradients)
-        effects = self.changes or written or self.gradients or self.assigned
+        self.postponed = [action for _, action in trace.postponed]
+        effects = self.changes or written or self.gradients or self.assigned or self.postponed
         whole = self.returned == [("output", i) for i in range(self.count)]
         self.pure = whole and not effects and not self.joint  # results are all there is
         self.backward: Executable | None = None
@@ -368,6 +375,8 @@ class Specialization:
         self.leave(arrays, tensors)
         if self.joint:
             call.remember()
+        for action in self.postponed:
+            action()
         return self.rebuild([self.result(r, outputs, tensors) for r in self.returned])
 
     def wrapped(self, arrays: Sequence[ndarray]) -> list[Tensor]:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.symbol import TraceError
 from tests.compiled.steps import Step, Values, both, dynamic, programs, values
 
 STEPS = 20
@@ -532,11 +533,28 @@ def test_lbfgs() -> None:
     dynamic(scenario, "are needed in Python")
 
 
-def test_a_schedule_inside() -> None:
+SCHEDULES: dict[str, Callable[[Any], Any]] = {
+    "StepLR": lambda o: rl.optim.lr_scheduler.StepLR(o, 3, 0.5),
+    "LambdaLR": lambda o: rl.optim.lr_scheduler.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
+    "OneCycleLR": lambda o: rl.optim.lr_scheduler.OneCycleLR(o, 0.2, total_steps=20),
+    "WarmRestarts": lambda o: rl.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 3),
+    "ChainedScheduler": lambda o: rl.optim.lr_scheduler.ChainedScheduler(
+        [rl.optim.lr_scheduler.ExponentialLR(o, 0.9), rl.optim.lr_scheduler.StepLR(o, 2)]
+    ),
+    "SequentialLR": lambda o: rl.optim.lr_scheduler.SequentialLR(
+        o,
+        [rl.optim.lr_scheduler.ConstantLR(o, 0.5), rl.optim.lr_scheduler.ExponentialLR(o, 0.9)],
+        milestones=[3],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_inside(name: str) -> None:
     def scenario(compiled: Callable[[Step], Any]) -> Values:
         net = network()
-        optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
-        schedule = rl.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        optimizer = rl.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        schedule = SCHEDULES[name](optimizer)
         inner = training(net, optimizer)
 
         def step(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
@@ -544,12 +562,13 @@ def test_a_schedule_inside() -> None:
             schedule.step()
             return loss
 
-        run = compiled(step)
-        for i in range(3):
+        run, rates = compiled(step), []
+        for i in range(8):
             run(*batch(i))
-        return {"lr": np.array(optimizer.param_groups[0]["lr"])} | values(net)
+            rates.append((optimizer.param_groups[0]["lr"], getattr(schedule, "last_epoch", 0)))
+        return {"rates": np.array(rates)} | values(net)
 
-    dynamic(scenario, "changes Python objects")
+    assert programs(both(scenario)) == 2  # the first step begins the momentum
 
 
 def test_a_scaled_loss() -> None:
@@ -618,3 +637,55 @@ def test_a_scaler_that_is_off() -> None:
         return {"losses": np.array(losses)} | values(net)
 
     assert programs(both(scenario)) == 1
+
+
+def test_rates_that_a_function_reads_are_those_of_the_call() -> None:
+    w = rl.ones(2, requires_grad=True)
+    optimizer = rl.optim.SGD([w], lr=0.5)
+    schedule = rl.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    group = rl.compile(lambda x: x * optimizer.param_groups[0]["lr"], fullgraph=True)
+    last = rl.compile(lambda x: x * schedule.get_last_lr()[0], fullgraph=True)
+    epochs = rl.compile(lambda x: x * schedule.last_epoch, fullgraph=True)
+    for epoch in range(3):
+        one = rl.ones(1)
+        assert group(one).item() == last(one).item() == 0.5**epoch * 0.5
+        assert epochs(one).item() == epoch
+        optimizer.step()
+        schedule.step()
+    assert programs(last) == 1
+
+
+def test_rates_are_not_read_before_a_postponed_schedule_has_set_them() -> None:
+    w = rl.ones(2, requires_grad=True)
+    optimizer = rl.optim.SGD([w], lr=0.5)
+    schedule = rl.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+    def too_early(x: rl.Tensor) -> rl.Tensor:
+        schedule.step()
+        optimizer.step()
+        return x
+
+    def reads(x: rl.Tensor) -> rl.Tensor:
+        schedule.step()
+        return x * schedule.get_last_lr()[0]
+
+    def names(x: rl.Tensor) -> rl.Tensor:
+        schedule.step()
+        return x * optimizer.param_groups[0]["lr"]
+
+    def branch(x: rl.Tensor) -> rl.Tensor:
+        if x.sum() > 0:
+            schedule.step()
+        return x
+
+    (w * w).sum().backward()
+    for function, message in [
+        (too_early, r"SGD\.step\(\) at .* needs the learning rates"),
+        (reads, r"StepLR\.get_last_lr\(\) at .* needs the learning rates"),
+        (names, r"StepLR\.step\(\) at .* reads param_groups itself"),
+        (branch, r"StepLR\.step\(\) at .* is inside a branch"),
+    ]:
+        with pytest.raises(TraceError, match=message):
+            rl.compile(function, fullgraph=True)(rl.ones(1))
+        assert schedule.last_epoch == 0
+        assert optimizer.param_groups[0]["lr"] == 0.5

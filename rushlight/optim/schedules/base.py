@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
+from rushlight.autograd.modes import local
 from rushlight.optim.optimizer import Optimizer
-from rushlight.symbol import refuse_in_trace
 from rushlight.tensor import Tensor
 
 Rate = float | Tensor
@@ -78,7 +79,15 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[Rate]:
         """The rates of all groups as they were set last."""
-        return self._last_lr
+        trace = local.state.trace
+        if trace is None:
+            return self._last_lr
+        trace.refuse_postponed(self.optimizer, f"{type(self).__name__}.get_last_lr()")
+        trace.decide(lambda: len(self._last_lr), len(self._last_lr))
+        return [trace.host(partial(self._read_rate, i)) for i in range(len(self._last_lr))]
+
+    def _read_rate(self, number: int) -> float:
+        return float(self._last_lr[number])
 
     def get_lr(self) -> list[Rate]:
         """The rates of all groups for ``last_epoch``; called by :meth:`step`."""
@@ -90,7 +99,8 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Goes to the next epoch, or to a given one, and sets the rates."""
-        refuse_in_trace(f"{type(self).__name__}.step()")
+        if is_postponed(self, epoch):
+            return
         if self._step_count == 1:
             if "step" in vars(self.optimizer):
                 warnings.warn(OVERRIDDEN_WARNING, UserWarning, stacklevel=2)
@@ -142,6 +152,15 @@ def need_optimizer(optimizer: Any) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
     return optimizer
+
+
+def is_postponed(scheduler: LRScheduler, *args: Any) -> bool:
+    """Whether a graph is being made: its program is followed by the step, at each call."""
+    trace = local.state.trace
+    if trace is not None:
+        what = f"{type(scheduler).__name__}.step()"
+        trace.postpone(scheduler.optimizer, partial(scheduler.step, *args), what)
+    return trace is not None
 
 
 def copied(value: Any) -> Any:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.optim.optimizer import Optimizer
-from rushlight.optim.schedules.base import LRScheduler, assign, values
+from rushlight.optim.schedules.base import LRScheduler, assign, is_postponed, values
 from rushlight.optim.schedules.plateau import ReduceLROnPlateau
-from rushlight.symbol import refuse_in_trace
 
 
 class Combined(LRScheduler):
@@ -93,7 +92,8 @@ class SequentialLR(Combined):
 
     def step(self) -> None:  # type: ignore[override]
         """Steps the schedule whose turn it is."""
-        refuse_in_trace("SequentialLR.step()")
+        if is_postponed(self):
+            return
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
@@ -141,6 +141,8 @@ class ChainedScheduler(Combined):
 
     def step(self) -> None:  # type: ignore[override]
         """Steps all schedules."""
+        if is_postponed(self):
+            return
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = values(self.optimizer, "lr")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.optim.optimizer import Optimizer
-from rushlight.optim.schedules.base import LRScheduler, Rate, values
-from rushlight.symbol import refuse_in_trace
+from rushlight.optim.schedules.base import LRScheduler, Rate, is_postponed, values
 
 
 def hill(x: float) -> float:
@@ -110,7 +109,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Goes to the next epoch, or to a given one, which may be a fraction."""
-        refuse_in_trace("CosineAnnealingWarmRestarts.step()")
+        if is_postponed(self, epoch):
+            return
         if epoch is None and self.last_epoch >= 0:
             epoch = self.last_epoch + 1
             self.T_cur += 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight import errors as messages
-from rushlight.dims import by_sizes
+from rushlight.dims import at_least, by_sizes
 from rushlight.kernels import pooling as kernels
 from rushlight.kernels.indices import first_outside
 from rushlight.kernels.pooling import Window, Windows
@@ -24,6 +24,7 @@ from rushlight.tensor import Tensor
 
 Sizes = int | Sequence[int]
 COUNTS = ("no", "one", "two", "three")
+SHORT = "int32"  # indices that only a slope reads: half as much to write and to read again
 
 
 def per_dimension(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
@@ -308,8 +309,8 @@ class SpreadLargest(Op):
         place = b.position(flat([i[d] for d in dims], [w.length for w in windows]))
 
         def share(there: Any, _: Any) -> Any:
-            element = wide(y[there])
-            return b.where(b.position(index[there]).eq(place), element, 0)
+            element, found = wide(y[there]), index[there]
+            return b.where(found.eq(place.cast(found.kind)), element, 0)
 
         return window_spread(b, i, windows, dims, share)
 
@@ -385,12 +386,15 @@ class MaxPool(Op, abstract=True):
     @in_float32
     def eager(self, x, *, windows, return_indices, dims):
         if return_indices:
-            return kernels.largest(x, windows, least(x.dtype))
+            y, index = kernels.largest(x, windows, least(x.dtype))
+            return y, index.astype(np.int32) if return_indices == SHORT else index
         return kernels.fold(np.maximum, x, windows, least(x.dtype))
 
     def infer(self, arrays, attrs):
-        y = pooled_type(arrays[0], attrs)
-        return (y, np.empty_like(y, np.int64)) if attrs["return_indices"] else y
+        y, indices = pooled_type(arrays[0], attrs), attrs["return_indices"]
+        if not indices:
+            return y
+        return y, np.empty_like(y, np.int32 if indices == SHORT else np.int64)
 
     def decompose(self, x, *, windows, return_indices, dims):
         if return_indices:
@@ -405,11 +409,16 @@ class MaxPool(Op, abstract=True):
         return ()
 
     def vjp(self, g, _y, x, *, windows, return_indices, dims):
-        return spread_largest(g, self.largest(x, windows, dims)[1], windows, dims)
+        _, index = self.largest(x, windows, dims, asked=return_indices)
+        return spread_largest(g, index, windows, dims)
 
-    def largest(self, x: Tensor, windows: Windows, dims: tuple[int, ...]) -> Any:
-        """The largest elements and their places."""
-        return self.apply((x,), {"windows": windows, "return_indices": True, "dims": dims})
+    def largest(
+        self, x: Tensor, windows: Windows, dims: tuple[int, ...], asked: bool = False
+    ) -> Any:
+        """The largest elements and their places, which are short unless the user asked for them."""
+        fit = at_least((1 << 31) - 1, math.prod([w.length for w in windows]))
+        indices = SHORT if fit and not asked else True
+        return self.apply((x,), {"windows": windows, "return_indices": indices, "dims": dims})
 
 
 class MaxPool1D(MaxPool):

@@ -253,3 +253,23 @@ def test_sizes_that_are_none() -> None:
             nn.FractionalMaxPool2d(size)
         with pytest.raises(TypeError, match=f"found element of type {kind} at pos 0"):
             nn.FractionalMaxPool2d(size, 2)(rl.ones(1, 4, 4))
+
+
+def test_slopes_keep_short_places_and_users_get_long_ones() -> None:
+    x = rl.randn(2, 3, 9, 8, requires_grad=True)
+
+    def slope(x: rl.Tensor) -> rl.Tensor:
+        (g,) = rl.autograd.grad((F.max_pool2d(x, 3, 2, 1) ** 2).sum(), x)
+        return g
+
+    compiled = rl.compile(slope, fullgraph=True)
+    assert rl.equal(compiled(x), slope(x))
+    graph = str(rl.graph(slope, x))
+    assert "i32[2,3,5,4]" in graph
+    assert "i64" not in graph
+    y, places = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+    assert places.dtype is rl.int64
+    again, found = rl.compile(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True))(x)
+    assert found.dtype is rl.int64
+    assert rl.equal(found, places)
+    assert rl.equal(again, y)

@@ -31,16 +31,16 @@ static inline uint16_t narrow_f16(float x) {
 
 static inline float round_f16(float x) { return widen_f16(narrow_f16(x)); }
 
-static int64_t checked(int64_t index, int64_t size, fault *fault, int code) {
+static int64_t checked(int64_t index, int64_t size, fault *first, int code) {
     if (index >= 0 && index < size) return index;
-    if (!fault->code) fault->code = code, fault->position = index;
+    if (!first->code) first->code = code, first->position = index;
     return 0;
 }
 
-static void require(const int64_t *count, const uint8_t *holds, int64_t *after, fault *fault,
+static void require(const int64_t *count, const uint8_t *holds, int64_t *after, fault *first,
                     int code) {
     *after = *count + 1;
-    if (!*holds && !fault->code) fault->code = code;
+    if (!*holds && !first->code) first->code = code;
 }
 
 static inline float multiply_add_f32(float a, float b, float c) {

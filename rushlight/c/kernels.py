@@ -31,7 +31,7 @@ def function(kernel: Kernel, snippets: Snippets) -> Function:
     params = [f"const {STORED[x.kind]} *{writer.buffers[x]}" for x in kernel.inputs]
     params += [f"{STORED[y.kind]} *{writer.buffers[y]}" for y in kernel.outputs]
     if writer.errors:
-        params += ["fault *fault", "int code"]
+        params += ["fault *first", "int code"]
     body = "\n".join([f"    {line}" for line in writer.blocks[0].lines])
     text = f"static void NAME({', '.join(params)}) {{\n{body}\n}}"
     return Function(text, (*kernel.inputs, *kernel.outputs), tuple(writer.errors))

@@ -55,11 +55,11 @@ static void bernoulli_KIND(generator *g, T *y, int64_t count, uint64_t limit) {
         y[i] = (random_long(g) & UINT64_C(0x1FFFFFFFFFFFFF)) < limit;
 }
 
-static void bernoulli_each_KIND(generator *g, const T *p, T *y, int64_t count, fault *fault,
+static void bernoulli_each_KIND(generator *g, const T *p, T *y, int64_t count, fault *first,
                                 int code) {
     for (int64_t i = 0; i < count; i++) {
         y[i] = fraction_KIND(g) < p[i];
-        if (!(p[i] >= 0 && p[i] <= 1) && !fault->code) fault->code = code, fault->position = i;
+        if (!(p[i] >= 0 && p[i] <= 1) && !first->code) first->code = code, first->position = i;
     }
 }
 

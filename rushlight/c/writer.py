@@ -166,7 +166,7 @@ class Writer:
             if v.data not in self.errors:
                 self.errors.append(v.data)
             code = f"code + {self.errors.index(v.data)}"
-            return self.snippets.call("checked", *args, "fault", code)
+            return self.snippets.call("checked", *args, "first", code)
         if v.op in EXPANSIONS:
             return self.snippets.call(function_of(v, self.snippets), *args)
         return expression(v, args, self.snippets)

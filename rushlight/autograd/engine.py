@@ -167,8 +167,9 @@ class Backward:
                     t = saved[i]
                     if isinstance(t, Tensor):
                         written = t._counter
-                        if written is not None and (versions is not None or written.value):
-                            check_version(node, i)
+                        if written is not None:
+                            if written.value != (0 if versions is None else versions[i]):
+                                check_version(node, i)
                         t = t._array
                     operands[i] = t
                 if plan.keep_output:

@@ -47,8 +47,8 @@ def key(graph: Graph, still: Sequence[int] = ()) -> str:
     The number of threads is: it changes no result, but loops over time are cut for it.
     """
     text, keeps = show_graph(graph, sources=False), [config.keep_packed, *still]
-    widths = target().vector_bytes, target().tile_bytes
-    return key_of("program", fingerprint(), widths, get_num_threads(), keeps, text)
+    width = target().vector_bytes
+    return key_of("program", fingerprint(), width, get_num_threads(), keeps, text)
 
 
 def encode(program: Program, code: bytes) -> bytes:

@@ -67,12 +67,11 @@ def any_written(words: np.ndarray) -> bool:
 class Target:
     """The processor that code is made for.
 
-    ``vector_bytes`` is the width that generated loops use: 16 (SSE2, NEON) or 32 (AVX), and 64
-    only by ``config.vector_bytes``: memory and functions bound them, and long tails cost more.
-    ``tile_bytes`` is the width of the tiles of products, which gain by the widest there is.
+    ``vector_bytes`` is the width of the registers that generated code uses: 16 (SSE2, NEON), 32
+    (AVX) or 64 (AVX-512), the widest there is unless ``config.vector_bytes`` says otherwise.
 
     >>> from rushlight.runtime.host import target
-    >>> target().vector_bytes in (16, 32)
+    >>> target().vector_bytes in (16, 32, 64)
     True
     """
 
@@ -80,7 +79,6 @@ class Target:
     cpu: str
     features: tuple[str, ...]  # as LLVM spells them: "+avx2", "-avx512f"
     vector_bytes: int
-    tile_bytes: int
 
     @property
     def architecture(self) -> str:
@@ -114,9 +112,8 @@ def _target(vector_bytes: int) -> Target:
     if vector_bytes not in (0, *WIDTHS):
         raise ValueError(f"config.vector_bytes must be 0, 16, 32 or 64, but got {vector_bytes}")
     _, triple, cpu, features = host()
-    usual = 32 if "+avx" in features else 16
-    widest = 64 if "+avx512vl" in features else usual
-    return Target(triple, cpu, features, vector_bytes or usual, vector_bytes or widest)
+    widest = 64 if "+avx512vl" in features else 32 if "+avx" in features else 16
+    return Target(triple, cpu, features, vector_bytes or widest)
 
 
 def llvm_version() -> str:

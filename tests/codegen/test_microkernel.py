@@ -56,7 +56,7 @@ def test_accumulates(shape: tuple[int, int]) -> None:
 def test_registers_of_all_widths(
     width: int, kind: type, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if width > target().tile_bytes:
+    if width > target().vector_bytes:
         pytest.skip(f"this processor has no registers of {width} bytes")
     monkeypatch.setattr(config, "vector_bytes", width)
     rng = np.random.default_rng(width)

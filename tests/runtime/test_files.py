@@ -39,16 +39,15 @@ def test_lines_have_no_part_in_a_name() -> None:
     assert files.key(one) == files.key(other)
 
 
-def test_a_program_is_kept_for_the_widths_of_its_loops_and_tiles(
+def test_a_program_is_kept_for_the_width_of_its_registers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = rl.graph(lambda x: x.exp(), rl.ones(3))
     keys = [files.key(graph)]
     machine = files.target()
-    for widths in ({"vector_bytes": 48}, {"tile_bytes": 48}):
-        monkeypatch.setattr(files, "target", lambda w=widths: replace(machine, **w))
-        keys.append(files.key(graph))
-    assert len(set(keys)) == 3
+    monkeypatch.setattr(files, "target", lambda: replace(machine, vector_bytes=48))
+    keys.append(files.key(graph))
+    assert len(set(keys)) == 2
 
 
 def test_a_program_is_kept_for_its_number_of_threads() -> None:

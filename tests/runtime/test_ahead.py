@@ -19,7 +19,9 @@ def function(x):
 
 @pytest.fixture
 def two_threads(tmp_path, monkeypatch):
+    """And a process that has noted nothing, and no memory that other programs have left."""
     monkeypatch.setattr(rl.config, "cache_dir", str(tmp_path / "cache"))
+    monkeypatch.setattr("rushlight.runtime.ahead.rooms", Rooms())
     before = rl.get_num_threads()
     rl.set_num_threads(2)
     yield

@@ -59,20 +59,16 @@ class EventList(list[Row]):
         return sum([row.self_cpu_time_total for row in self])
 
     def total_average(self) -> Row:
-        """One row for all."""
-        sums: dict[str, Any] = {
-            name: sum([getattr(row, name) for row in self])
-            for name in (
-                "count",
-                "total",
-                "own",
-                "busy",
-                "forward",
-                "backward",
-                "flops",
-                "moved",
-                "best",
-            )
-        }
-        memory = sum([row.own_allocated for row in self])
-        return Row("Total", **sums, allocated=memory, own_allocated=memory)
+        """One row for all; an event inside another counts once, as part of the outer one."""
+
+        def total(name: str) -> Any:
+            return sum([getattr(row, name) for row in self])
+
+        found = Row("Total", count=total("count"), total=total("total"))
+        for name in ("own", "forward", "backward"):
+            setattr(found, name, total(name))
+        found.busy = found.own
+        for name in ("flops", "moved", "best", "allocated"):
+            setattr(found, f"own_{name}", total(f"own_{name}"))
+            setattr(found, name, total(f"own_{name}"))
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -32,7 +33,8 @@ class Array(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.nbytes // self.dtype.itemsize
+        """How many elements are computed with, repeated ones each time."""
+        return math.prod(self.shape)
 
 
 def described(array: np.ndarray) -> Array:

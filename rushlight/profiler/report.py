@@ -127,9 +127,25 @@ class Row:
     moved: float = 0.0  # bytes read and written
     best: float = 0.0  # seconds that the machine could need
     allocated: float = 0.0
+    own_flops: float = 0.0  # without the events inside
+    own_moved: float = 0.0
+    own_best: float = 0.0
     own_allocated: float = 0.0
     input_shapes: list[list[int]] = field(default_factory=list)
     stack: list[str] = field(default_factory=list)
+
+    def add_own(self, part: float, entry: Entry) -> None:
+        """Adds a part of an event without those inside."""
+        event, cost = entry.event, entry.cost or NOTHING
+        self.own += part * event.own
+        self.own_flops += part * (cost.flops or 0)
+        self.own_moved += part * cost.moved
+        self.own_best += part * min(cost.seconds, event.own or cost.seconds)
+        self.own_allocated += part * entry.own_allocated
+        if entry.backward:
+            self.backward += part * event.own
+        else:
+            self.forward += part * event.own
 
     def add(self, part: float, busy: float, cost: Cost | Sums, allocated: int) -> None:
         """Adds a part of an event: its time, its cost, its memory."""
@@ -222,12 +238,7 @@ def rows_of(
             if row is None:
                 row = rows[whole] = Row(label(key, entry), entry.kind)
                 row.input_shapes, row.stack = operands, lines
-            row.own += part * event.own
-            row.own_allocated += part * entry.own_allocated
-            if entry.backward:
-                row.backward += part * event.own
-            else:
-                row.forward += part * event.own
+            row.add_own(part, entry)
             if not any([key in keys(outer) for outer in entry.ancestors()]):
                 row.count += 1
                 row.total += part * event.total

@@ -359,6 +359,21 @@ class TestSession:
         assert p.key_averages().total_average().count == 2
         assert p.events()[1].input_shapes == [[3]]
 
+    def test_products_of_expanded_gradients_count(self):
+        a, b = rl.ones(64, 64, requires_grad=True), rl.ones(64, 64)
+        with rl.profile() as p:
+            (a @ b).sum().backward()
+        assert sum([r.flops for r in p.averages() if r.key == "backward of mm"]) == 2 * 64**3
+
+    def test_the_total_counts_what_is_inside_once(self):
+        x = rl.ones(64, 64)
+        with rl.profile() as p:
+            rl.compile(lambda x: x @ x)(x)
+        total = p.total_average()
+        assert total.flops == 2 * 64**3
+        assert total.moved == sum([row.own_moved for row in p.averages()])
+        assert total.busy == total.own <= p.wall
+
 
 class TestExports:
     @pytest.fixture

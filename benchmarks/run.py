@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Sized
 from pathlib import Path
 
-from benchmarks import picture, report, scaling, starts
+from benchmarks import causes, picture, report, scaling, starts
 from benchmarks.budget import Budget
 from benchmarks.contenders import BUILD, PEERS_VARIABLE, ROOT
 from benchmarks.race import Times, race, versions, workers
@@ -98,18 +98,19 @@ def main() -> None:
         return Budget(60 * given.minutes * share, len(items))
 
     def keep_results() -> None:
-        text = report.page("Results", frameworks, given.threads, how, sections)
-        write(out, "RESULTS.md", text)
+        parts = ["![ratios](results.svg)", "", report.tally(sections), "", *sections, *reasons]
+        write(out, "RESULTS.md", report.page("Results", frameworks, given.threads, how, parts))
 
     def keep_calls(results: dict[str, Times], found: dict[str, str]) -> None:
         frameworks.update(found)
-        sections[:] = ["![ratios](results.svg)", "", report.tally(results), ""]
-        sections.extend(["## A call", "", *report.call_table(results), ""])
+        sections[:] = ["## A call", "", *report.call_table(results), ""]
+        reasons[:] = ["", *causes.missed(results)]
         title = "Our time over the best peer's (dynamic: over PyTorch's)"
         write(out, "results.svg", picture.bars(title, bars(results)))
         keep_results()  # whatever comes after
 
     sections: list[str] = []
+    reasons: list[str] = []
     frameworks: dict[str, str] = {}
     if "calls" in given.parts and (names := chosen(WORKLOADS)):
         calls(names, rounds, given, budget("calls", names), keep_calls)

@@ -18,6 +18,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,50 +72,92 @@ def by_logarithm(draw: random.Random) -> int:
 
 
 def product_cases(count: int, size: Callable[[random.Random], int]) -> Iterator[Case]:
-    """Products of two matrices, each perhaps transposed."""
+    """Products of two matrices, each perhaps transposed, or cut out of a larger one."""
     draw, numbers = random.Random(0), np.random.default_rng(0)
     for _ in range(count):
         m, n, k = [size(draw) for _ in range(3)]
         turned = [draw.random() < 0.5 for _ in range(2)]
+        gaps = [draw.choice((0, 0, 0, 3)) for _ in range(2)]  # elements between rows
         shapes = [(k, m) if turned[0] else (m, k), (n, k) if turned[1] else (k, n)]
-        arrays = [numbers.standard_normal(shape, np.float32) for shape in shapes]
+        arrays = [
+            numbers.standard_normal((rows, columns + gap), np.float32)[:, :columns]
+            for (rows, columns), gap in zip(shapes, gaps, strict=True)
+        ]
         x, y = [array.T if flip else array for array, flip in zip(arrays, turned, strict=True)]
         a, b = rl.from_numpy(x), rl.from_numpy(y)
-        name = f"{m}×{k}{'ᵀ' * turned[0]} · {k}×{n}{'ᵀ' * turned[1]}"
+        marks = ["ᵀ" * flip + "'" * (gap > 0) for flip, gap in zip(turned, gaps, strict=True)]
+        name = f"{m}×{k}{marks[0]} · {k}×{n}{marks[1]}"
         yield Case(name, lambda a=a, b=b: a @ b, lambda x=x, y=y: x.dot(y))
 
 
+KERNELS = {1: (3, 3, 5, 7), 2: (1, 3, 3, 3, 5), 3: (1, 3)}
+SIZES = {1: (100, 400), 2: (7, 13, 14, 28, 56), 3: (8, 14)}
+MOST = 2e9  # multiply-adds
+
+
 def convolution_cases(count: int) -> Iterator[Case]:
-    """Convolutions of images, channels last on both sides."""
+    """Convolutions of one to three dimensions, channels last on both sides where there is such."""
     import torch
 
     torch.set_num_threads(rl.get_num_threads())
     draw = random.Random(1)
-    last = torch.channels_last
+    layouts = {2: torch.channels_last, 3: torch.channels_last_3d}
     while count:
-        images, size = draw.choice((1, 2, 8)), draw.choice((7, 14, 28, 56))
+        rank = draw.choice((1, 2, 2, 2, 2, 2, 2, 3))
+        images, size = draw.choice((1, 2, 8)), draw.choice(SIZES[rank])
         channels, outputs = [draw.choice((16, 32, 64, 96, 128, 256)) for _ in range(2)]
-        kernel, stride = draw.choice((1, 3, 3, 3, 5)), draw.choice((1, 1, 1, 2))
-        if images * size**2 * channels * outputs * kernel**2 > 2e9:
+        kernel, stride = draw.choice(KERNELS[rank]), draw.choice((1, 1, 1, 2))
+        dilation = draw.choice((1, 1, 1, 1, 2))
+        groups = draw.choice((1, 1, 1, 1, 1, 4, channels))
+        if groups == channels:  # one window for each channel
+            outputs = channels
+        work = images * size**rank * channels * outputs * kernel**rank // groups
+        if work > MOST or (kernel == 1 and dilation > 1):
             continue
         count -= 1
-        padding = kernel // 2
-        x = torch.randn(images, channels, size, size).to(memory_format=last)
-        w = torch.randn(outputs, channels, kernel, kernel).to(memory_format=last)
-        a = rl.from_numpy(x.permute(0, 2, 3, 1).contiguous().numpy())
-        b = rl.from_numpy(w.contiguous().numpy())
+        how = {
+            "stride": stride,
+            "padding": kernel // 2 * dilation,
+            "dilation": dilation,
+            "groups": groups,
+        }
+        x = torch.randn(images, channels, *[size] * rank)
+        w = torch.randn(outputs, channels // groups, *[kernel] * rank)
+        if rank in layouts:
+            x, w = [t.to(memory_format=layouts[rank]) for t in (x, w)]
+        name = f"{images}×{channels}×{size}{'⁰¹²³'[rank]} → {outputs}, kernel {kernel}"
+        name += "".join([f", {k} {v}" for k, v in how.items() if k != "padding" and v != 1])
+        yield Case(name, ours(x, w, rank, how), theirs(x, w, rank, how))
 
-        def ours(a: Any, b: Any, stride: int = stride, padding: int = padding) -> Any:
-            y = rl.nn.functional.conv2d(a.permute(0, 3, 1, 2), b, stride=stride, padding=padding)
-            return y.permute(0, 2, 3, 1)
 
-        def theirs(x: Any = x, w: Any = w, stride: int = stride, padding: int = padding) -> Any:
-            with torch.no_grad():
-                return torch.nn.functional.conv2d(x, w, stride=stride, padding=padding)
+def ours(x: Any, w: Any, rank: int, how: dict[str, int]) -> Callable[[], Any]:
+    """Our convolution of the same numbers, in the same order in memory."""
+    functional = rl.nn.functional
+    convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[rank - 1]
+    a, b = rl.from_numpy(x.numpy()), rl.from_numpy(w.numpy())
+    compiled = rl.compile(lambda a, b: convolve(a, b, **how), fullgraph=True)
+    return lambda: compiled(a, b)
 
-        name = f"{images}×{channels}×{size}² → {outputs}, kernel {kernel}, stride {stride}"
-        compiled = rl.compile(ours, fullgraph=True)
-        yield Case(name, lambda compiled=compiled, a=a, b=b: compiled(a, b), theirs)
+
+def theirs(x: Any, w: Any, rank: int, how: dict[str, int]) -> Callable[[], Any]:
+    import torch
+
+    functional = torch.nn.functional
+    convolve = (functional.conv1d, functional.conv2d, functional.conv3d)[rank - 1]
+
+    def call() -> Any:
+        with torch.no_grad():
+            return convolve(x, w, **how)
+
+    return call
+
+
+def is_right(case: Case) -> bool:
+    """Whether both results agree, as far as sums of float32 in any order and Winograd's do."""
+    found, expected = np.asarray(case.ours()), np.asarray(case.theirs())
+    if found.shape != expected.shape:
+        return False
+    return bool(np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max())
 
 
 def report(
@@ -122,7 +165,10 @@ def report(
 ) -> str:
     """The section of one kind: mean, the slowest and the fastest."""
     found: list[tuple[float, str]] = []
+    wrong = []
     for case in cases:
+        if not is_right(case):
+            wrong.append(case.name)
         found.append((ratio(case, clock), case.name))
         print(f"{found[-1][0]:6.2f}  {case.name}", flush=True)
     found.sort()
@@ -131,7 +177,8 @@ def report(
         f"## {title}",
         "",
         f"{len(found)} shapes, beside {peer}: geometric mean **{mean:.2f}**, worst "
-        f"{found[0][0]:.2f}, median {statistics.median([r for r, _ in found]):.2f} (goal {least}).",
+        f"{found[0][0]:.2f}, median {statistics.median([r for r, _ in found]):.2f} (goal {least}). "
+        + (f"**Wrong: {', '.join(wrong)}.**" if wrong else "All results agree with those beside."),
         "",
         "| slowest | times as fast | fastest | times as fast |",
         "|---|---|---|---|",
@@ -162,8 +209,8 @@ def main() -> None:
     ]
     cases = convolution_cases(given.count or 100)
     parts.append(report("Convolutions", "PyTorch, channels last", cases, "≥ 1.15", clock))
-    versions = {"rushlight": rl.__version__, "numpy": np.__version__}
-    how = "Both sides in one process, in turn, best of several."
+    versions = {name: version(name) for name in ("rushlight", "numpy", "torch")}
+    how = "Both sides in one process, in turn, best of several; ᵀ: transposed, ': cut out."
     text = page("Shapes", versions, given.threads, how, parts)
     print(text)
     if given.count is None:

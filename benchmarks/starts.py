@@ -78,6 +78,8 @@ def start_section(
             for label, runs, goal in ((name, colds, cold), (f"{name}, on disk", warms, warm)):
                 good = [run for run in runs if run]
                 if not good:
+                    if runs:
+                        rows.append(failed_row(workload, label, goal, memory))
                     continue
                 best = {key: min([run[key] for run in good]) for key in good[0]}
                 if label == "PyTorch":
@@ -87,6 +89,14 @@ def start_section(
         show(f"start: {workload:<40}({budget})\n")
     heads = ["workload", "", "first call", "second", "ordinary", "first beyond ordinary", "memory"]
     return table([*heads, "memory to PyTorch"], rows)
+
+
+def failed_row(
+    workload: str, label: str, goal: float | None, memory_goal: float | None
+) -> list[str]:
+    """One whose processes failed, or were not ready in time."""
+    seconds, share = [judged(None, g, unit, True) for g, unit in ((goal, " s"), (memory_goal, ""))]
+    return [workload, label, "failed", "–", "–", seconds, "–", share]
 
 
 def start_row(

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import picture, report, run, scaling
+from benchmarks import causes, picture, report, run, scaling, starts
 from benchmarks.picture import Bar, Curve
 from benchmarks.race import Times
 from benchmarks.sweeps import SWEEPS
@@ -48,7 +48,26 @@ def test_a_missing_time_is_a_dash_and_its_reason_stands_below() -> None:
     assert "- OpenVINO runs nothing: it was not chosen, or not installed" in lines
     assert "- JAX runs the networks, and the programs that are written for it too" in lines
     assert lines[-1] == "- TensorFlow, two-layer net, training: `ValueError: a | b c`"
-    assert report.tally({"two-layer net, training": TIMES}) == "1 of 2 goals are met."
+    assert report.tally(lines) == "1 of 2 goals are met."
+
+
+def test_what_failed_is_missed() -> None:
+    failed = Times({"PyTorch": 1.0}, {"Rushlight": "its process ended with code -9"}, [])
+    lines = report.call_table({"two-layer net, training": failed})
+    assert "| – (≤ 0.7: **missed**) | – | – |" in lines[2]
+    assert report.tally(lines) == "0 of 1 goals are met."
+    row = starts.failed_row("LeNet", "Rushlight", 0.5, None)
+    assert row == ["LeNet", "Rushlight", "failed", "–", "–", "– (≤ 0.5 s: **missed**)", "–", "–"]
+
+
+def test_what_misses_has_a_cause() -> None:
+    lines = causes.missed({"two-layer net, training": TIMES, "a + b on 4×4": TIMES})
+    assert [line.split(" | ")[0] for line in lines[4:-1]] == [
+        "| two-layer net, training, dynamic",
+        "| a + b on 4×4, dynamic",
+    ]
+    assert all([len(line) > 100 for line in lines[4:-1]])
+    assert causes.missed({"randn 1M": Times({"Rushlight": 1.0, "PyTorch": 3.0}, {}, [])}) == []
 
 
 def test_a_bar_for_each_goal() -> None:

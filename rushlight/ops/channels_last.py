@@ -174,10 +174,14 @@ def framed(x: Tensor, low: Sizes, size: Sizes, groups: int, windows: bool) -> Te
     pads: list[int] = [0, 0]
     for n, before, whole in reversed([*zip(z.shape[1:-1], low, size, strict=True)]):
         pads += [before, whole - before - n]
-    if any(pads):
+    if not any(pads):
+        z = stored(z) if windows else z
+    elif all([type(n) is int and n <= 0 for n in pads]):  # a stride leaves the last places out
+        z = stored(z) if windows else z
+        for dim, (before, n) in enumerate(zip(low, size, strict=True), 1):
+            z = z.narrow(dim, -before, n)
+    else:
         z = ops.constant_pad_nd(z, pads, 0.0)
-    elif windows:
-        z = stored(z)
     return z if groups == 1 else z.view(*z.shape[:-1], groups, z.shape[-1] // groups)
 
 

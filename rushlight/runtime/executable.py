@@ -21,6 +21,7 @@ from rushlight.config import config
 from rushlight.graph.ir import Graph
 from rushlight.memory import make_room
 from rushlight.passes import pipeline
+from rushlight.passes.memory_order import Orders, in_memory_order
 from rushlight.passes.order import Plan
 from rushlight.runtime import files, natives
 from rushlight.runtime.ahead import Ahead
@@ -56,6 +57,7 @@ WORTH_WAKING = 8  # chunks of a part for which sleeping workers are woken
 SOON = PATIENCE / 2  # seconds between two runs of a part: who is woken is awake at the next one
 
 Arrays = tuple[Any, ...]
+NO_ORDERS: Orders = {}
 
 
 class Executable:
@@ -66,6 +68,7 @@ class Executable:
         graph: Graph,
         holders: Sequence[Tensor | None] = (),
         ahead: Ahead | None = None,
+        orders: Orders = NO_ORDERS,
     ) -> None:
         """Compiles a graph.
 
@@ -73,7 +76,10 @@ class Executable:
             holders: the captured tensors that a call may look at, by their numbers: what is made
                 of them alone is kept from call to call.
             ahead: brings in the memory of the first call.
+            orders: how the dimensions of leaves lie in memory, where that is not their own order.
         """
+        self.orders = orders_by_number(graph, orders)
+        graph = in_memory_order(graph, orders)
         self.source, self.holders, self.ahead = graph, holders, ahead
         self.still = [i for i, t in enumerate(holders) if t is not None and config.keep_packed]
         if sum([graph.captured[i].type.nbytes for i in self.still]) < WORTH_KEEPING:
@@ -176,6 +182,12 @@ class Executable:
             self.idle.append(binding)
 
 
+def orders_by_number(graph: Graph, orders: Orders) -> dict[int, tuple[int, ...]]:
+    """The orders of leaves by their slots: inputs first, then what is captured."""
+    leaves = enumerate((*graph.inputs, *graph.captured))
+    return {i: orders[node] for i, node in leaves if node in orders}
+
+
 class Binding:
     """The memory of one running call: table of addresses, arrays for library calls, its room.
 
@@ -214,6 +226,9 @@ class Binding:
         self.held: list[Any] = [None] * len(source.captured)  # as they were at the last call
         self.ready: list[Any] = [None] * len(source.captured)  # as the program takes them
         self.numbers = {slot: number for number, slot in enumerate((*range(len(leaves)), *made))}
+        orders = self.executable.orders
+        self.turned = [(i, order) for i, order in orders.items() if i < self.first]
+        self.axes = [orders.get(self.first + i) for i in range(len(source.captured))]
         self.used = used = {slot for step in self.program.steps for slot in seen_by(step)}
         self.end = len(leaves)  # where outputs begin in that tuple
         passing = (*range(self.first), *made)
@@ -382,6 +397,10 @@ class Binding:
         """All arrays of a call; outputs are new ones."""
         if captured and not all(map(is_, captured, self.held)):
             self.hold(captured)
+        if self.turned:
+            inputs = [*inputs]
+            for i, order in self.turned:
+                inputs[i] = inputs[i].transpose(order)
         found = [*inputs, *self.ready]
         for i, array in enumerate(inputs):
             if not array.flags.c_contiguous:
@@ -405,10 +424,12 @@ class Binding:
         for i, (value, before) in enumerate(zip(captured, self.held, strict=True)):
             if value is before:
                 continue
-            odd = isinstance(value, np.ndarray) and not value.flags.c_contiguous
+            order = self.axes[i]
+            seen = value if order is None else value.transpose(order)
+            odd = isinstance(seen, np.ndarray) and not seen.flags.c_contiguous
             needed = not self.skipped or self.first + i in self.late
             self.held[i] = None if odd else value
-            self.ready[i] = self.straight(self.first + i, value) if odd and needed else value
+            self.ready[i] = self.straight(self.first + i, seen) if odd and needed else seen
             self.put(self.first + i, self.ready[i])
 
     def execute(self, arrays: Arrays) -> None:

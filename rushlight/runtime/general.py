@@ -19,12 +19,13 @@ from rushlight.graph.ir import Graph, Node, TensorType
 from rushlight.graph.sizes import Sizer, symbols_in
 from rushlight.passes import pipeline
 from rushlight.passes.fuse import Group
+from rushlight.passes.memory_order import Orders, in_memory_order
 from rushlight.passes.order import Plan, plan
 from rushlight.runtime import natives
 from rushlight.runtime.assembly import Assembly
 from rushlight.runtime.cache import object_code
 from rushlight.runtime.control import pieces, plan_inside, still_inside
-from rushlight.runtime.executable import Binding, Executable
+from rushlight.runtime.executable import NO_ORDERS, Binding, Executable, orders_by_number
 from rushlight.runtime.jit import load, target
 from rushlight.runtime.program import KernelStep, Program
 from rushlight.runtime.verify import verify
@@ -107,7 +108,10 @@ class General:
         graph: Graph,
         holders: Any = (),
         ahead: Any = None,
+        orders: Orders = NO_ORDERS,
     ) -> None:
+        self.orders = orders_by_number(graph, orders)
+        graph = in_memory_order(graph, orders)
         self.sizes, self.source = sizes, graph
         self.graph = pipeline.run(graph)
         texts: dict[str, str] = {}
@@ -144,6 +148,7 @@ class Sized(Executable):
 
     def __init__(self, general: General, sizes: Mapping[str, int]) -> None:
         self.general, self.still, self.holders = general, [], ()
+        self.orders = general.orders
         self.source, self.sizes = general.graph, sizes
         self.program = general.ground.program(World(sizes))
         verify(self.program, natives.registers())

@@ -43,7 +43,7 @@ from rushlight.runtime.executable import Executable
 from rushlight.runtime.general import General
 from rushlight.runtime.overlap import Memory
 from rushlight.runtime.shapes import Shapes
-from rushlight.runtime.traced import Cell, Traced, changed_state
+from rushlight.runtime.traced import Cell, Traced, changed_state, order_in_memory
 from rushlight.settings import get_num_threads
 from rushlight.symbol import Branching, Symbol, TraceError, Undecided
 from rushlight.tensor import Tensor, wrap
@@ -274,14 +274,25 @@ class Specialization:
                 for capture, place in self.sources
                 if capture.node in used and isinstance(capture.tensor, Tensor) and not capture.grad
             ] + [place for place in self.kept if place is not None]
-            self.forward = executable(parts.forward, ahead=ahead)
-            self.backward = executable(parts.backward)
+            orders = self.orders_in_memory(trace)
+            twins = zip(parts.backward.inputs, parts.saved, strict=False)
+            known = orders | {new: orders[old] for new, old in twins if old in orders}
+            self.forward = executable(parts.forward, ahead=ahead, orders=orders)
+            self.backward = executable(parts.backward, orders=known)
         else:
             still = [None if t is NOBODY else t for t in self.holders]
-            self.forward = executable(graph, still, ahead)
+            orders = self.orders_in_memory(trace)
+            self.forward = executable(graph, still, ahead, orders)
         for made in (self.forward, self.backward):
             if isinstance(made, Executable) and made.program.threads:
                 self.decided.append((get_num_threads, made.program.threads))
+
+    def orders_in_memory(self, trace: Trace) -> dict[ir.Node, tuple[int, ...]]:
+        """How leaves lie in memory; those of tangents are not known."""
+        leaves = [*trace.inputs, *[c.node for c in self.captures if c.tensor is not None]]
+        seen = {node: trace.values[node] for node in leaves if node in trace.values}
+        found = {node: order_in_memory(array) for node, array in seen.items()}
+        return {node: order for node, order in found.items() if order is not None}
 
     def is_still(self, capture: Capture, place: Any) -> bool:
         """Whether a captured value is always that of one tensor."""

@@ -88,7 +88,7 @@ class Traced:
         if trace.refusal is not None:
             raise trace.refusal
         self.differentiate()
-        self.orders = [order_in_memory(t._array) for t in self.results]
+        self.orders = [order_in_memory(t._array.template) for t in self.results]
         pairs = zip(self.results, self.orders, strict=True)
         self.outputs = [t if order is None else t.detach().permute(order) for t, order in pairs]
 
@@ -210,9 +210,8 @@ def hooks_outside(tensors: Sequence[Tensor]) -> Iterator[None]:
             t._hooks = before
 
 
-def order_in_memory(symbol: Symbol) -> tuple[int, ...] | None:
-    """The dimensions of a tensor without gaps from the slowest on; None if that is their order."""
-    like = symbol.template
+def order_in_memory(like: np.ndarray) -> tuple[int, ...] | None:
+    """The dimensions of an array without gaps from the slowest on; None if that is their order."""
     order = order_of(preserve_format, like.shape, like)
     return order if order and like.transpose(order).flags.c_contiguous else None
 

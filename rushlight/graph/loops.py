@@ -21,7 +21,6 @@ from rushlight.graph.inner import Argument, Part
 from rushlight.graph.surroundings import Surroundings
 from rushlight.graph.trace import Trace
 from rushlight.ops import ops
-from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 Follow = Callable[[list[Tensor]], list[Tensor]]
@@ -99,8 +98,9 @@ def repeat(
 
     around = Surroundings([test, body])
     with Part(trace, follow, around, [Argument(t) for t in leaves]) as asked:
-        if asked.changed:
-            raise TraceError("the condition of a loop writes to a tensor, or draws random numbers")
+        acts = bool(asked.changed)
+    if acts:
+        return repeat_with_answer(test, body, leaves, names)
     with body_of(trace, body, around, leaves) as part:
         steps = known_steps(asked, part, [trace.current(trace.symbol(t)) for t in leaves])
         if steps == 0:
@@ -113,6 +113,27 @@ def repeat(
             made = Rows(trace, part, leaves, (), steps, False, names)
             made.again = functools.partial(rows_again, made, body)
     return made.results()
+
+
+def repeat_with_answer(
+    test: Callable[[Sequence[Tensor]], Any],
+    body: Callable[[Sequence[Tensor]], list[Tensor]],
+    leaves: Sequence[Tensor],
+    names: Sequence[str],
+) -> list[Tensor]:
+    """:func:`repeat`, of a test that draws random numbers, or writes to tensors.
+
+    It is asked before the first step and at the end of each, which carries the answer on.
+    """
+
+    def answer(given: Sequence[Tensor]) -> Tensor:
+        return tensor_of(test(given)).detach().to(dtypes.bool_)
+
+    def step(given: Sequence[Tensor]) -> list[Tensor]:
+        after = body(given[1:])
+        return [answer(after), *after]
+
+    return repeat(lambda given: given[0], step, [answer(leaves), *leaves], ("", *names))[1:]
 
 
 def repeat_again(

@@ -29,6 +29,7 @@ from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 SAMENESS = {"is_": "eq", "is_not": "ne"}
+ANSWER = "_script_answer"  # the variable of what a condition has said
 ATTEMPTS = 6  # until the types of what a loop carries must agree
 
 
@@ -47,6 +48,10 @@ def truth(x: Any) -> bool | Tensor:
         return bool(x)
     t = x.detach().reshape(())
     return t if t.dtype is dtypes.bool_ else t != 0
+
+
+class Acts(Exception):
+    """A condition writes to a tensor, or draws random numbers."""
 
 
 class Branch(Flow):
@@ -185,11 +190,25 @@ class Repeat(Flow):
 
         def asked(leaves: Sequence[Tensor]) -> Any:
             answer: list[Any] = []
+            before = {*self.touched}  # by a step, when this is not the first attempt
             self.after(lambda: answer.append(truth(test())), self.values(leaves))
+            if self.touched != before or local.state.trace.changed:
+                raise Acts
             return answer[0]
 
         step = functools.partial(self.step, body)
         self.settle(lambda: loops.repeat(asked, step, self.begin(), self.labels()))
+
+    def answered(self, first: Tensor, test: Callable[[], Any], body: Callable[[], Any]) -> None:
+        """:meth:`while_`, of a test that acts: each step carries its answer on to the next."""
+        answer = self.add(ANSWER, Scalar(first))
+
+        def step() -> None:
+            body()
+            said = truth(test())
+            answer.cell_contents = scalar(said) if isinstance(said, bool) else Scalar(said)
+
+        self.while_(lambda: answer.cell_contents, step)
 
     def until(self, rows: Rows, body: Callable[[Any], Any], stop: Any) -> None:
         """A step for each row as long as ``stop()`` does not hold."""
@@ -264,7 +283,11 @@ def loop(
         if not answer:
             return
         body()
-    Repeat("loop", line, [test, body], assigned, live, written).while_(test, body)
+    make = functools.partial(Repeat, "loop", line, [test, body], assigned, live, written)
+    try:
+        make().while_(test, body)
+    except Acts:
+        make().answered(answer, test, body)
 
 
 def each(

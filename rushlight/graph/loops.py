@@ -14,6 +14,7 @@ from rushlight import dtypes
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
 from rushlight.control import Tree, tensor_of
+from rushlight.dims import is_zero
 from rushlight.errors import user_line
 from rushlight.graph.counts import known_steps
 from rushlight.graph.flows import Branches, Loop, Made, Rows, While, is_tracked
@@ -179,7 +180,7 @@ def sweep(
         after, ys = body(given[:count], given[count:])
         return [*after, *ys]
 
-    if not length:
+    if is_zero(length):
         return [t.clone() for t in leaves], none_of(follow, leaves, xs)[count:]
     results = rows(follow, leaves, xs, length, reverse, names)
     return results[:count], results[count:]

@@ -14,6 +14,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.dims import is_extent
 from rushlight.graph import loops
 from rushlight.graph.host import Host
 from rushlight.graph.ir import CONSTANT
@@ -169,8 +170,6 @@ class Repeat(Flow):
             raise Again
         return [t for name, form in self.forms.items() for t in form.tensors(found[name])]
 
-    runs = False  # whether a first step is certain
-
     def settle(self, attempt: Callable[[], list[Tensor]]) -> None:
         """Traces the loop until the types of what it carries agree."""
         for _ in range(ATTEMPTS):
@@ -179,9 +178,8 @@ class Repeat(Flow):
             except Again:
                 continue
             for name, value in self.before.items():  # which stay if there is no step
-                if not self.runs and value is not MISSING:
-                    own = dict.fromkeys(symbols(value))
-                    self.shares.setdefault(name, {}).update(own)
+                if value is not MISSING:
+                    self.idle[name] = symbols(value)
             return self.finish(results)
         raise TraceError(f"the {self.place} gives values of other types at each step")
 
@@ -229,7 +227,7 @@ class Repeat(Flow):
         """A step for each of some rows, whose number is known."""
         if stop is not None:
             return self.until(rows, body, stop)
-        self.runs = True
+        self.length = rows.length
         xs = rows.columns()
 
         def step(leaves: Sequence[Tensor], row: Sequence[Tensor]) -> Any:
@@ -309,7 +307,8 @@ def each(
     if rows is not None:
         if not rows.is_known:
             return make().until(rows, body, stop)
-        if rows.length > 1 and attempted(lambda: make().over(rows, body, stop)):
+        several = is_extent(rows.length) or rows.length > 1
+        if several and attempted(lambda: make().over(rows, body, stop)):
             return None
     iterator = iter(iterable if rows is None else rows)
     for count, row in enumerate(iterator, 1):

@@ -39,7 +39,7 @@ from rushlight.graph.multiples import line_of, need_remainders
 from rushlight.graph.templates import hollow
 from rushlight.ops.base import Op, registry
 from rushlight.symbol import Symbol as Symbolic
-from rushlight.symbol import root
+from rushlight.symbol import TraceError, root
 from rushlight.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -339,6 +339,7 @@ class Extents:
         other = OPPOSITE.get(relation)
         if other in SURE and SURE[other](left, right):
             return False
+        self.check_time()
         answer = relation(at(left, self.sizes.now), at(right, self.sizes.now))
         if relation in (operator.eq, operator.ne) and isinstance(right, int):
             if relation is operator.eq and answer and line_of(left):
@@ -361,7 +362,16 @@ class Extents:
 
     def settle(self, dim: Dim) -> int:
         """An end to this trace: the next one is for that number."""
+        self.check_time()
         raise Settled(symbols_of(dim), user_line(), asked=asked_by_user())
+
+    def check_time(self) -> None:
+        """An error once the trace is over: a size of its call is none of another one."""
+        if self.trace.over.is_set():
+            raise TraceError(
+                f"a size of a finished trace is used at {user_line()}: a compiled function must "
+                "not keep sizes for later, but return them"
+            )
 
     def settle_all(self) -> NoReturn:
         """An end to this trace: the next one is for the sizes of this call."""

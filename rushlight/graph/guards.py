@@ -358,6 +358,8 @@ class Reach:
         found, space = reads(function.__code__), function.__globals__
         self.names |= found.attributes
         if not depth:
+            if function.__name__ not in MAKERS:  # a value that is written again may be another then
+                self.names |= found.written
             self.codes.append(function.__code__)
             self.reflects |= not REFLECTIVE.isdisjoint(found.globals | found.attributes)
         if "type" in found.globals and self.asks_types is None:

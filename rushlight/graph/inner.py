@@ -128,6 +128,13 @@ class Inner(Trace):
             )
 
     @property
+    def changed(self) -> list[Outside]:
+        """The symbols and generators of outside that are other ones by now."""
+        written = [symbol for symbol in self.closed if self.known[symbol].version]
+        streams = self.random.known.items()
+        return [*written, *[g for g, stream in streams if stream.node is not stream.captured]]
+
+    @property
     def records_writes(self) -> bool:
         """Whether a tensor of outside has a history now of what was written to it."""
         kept = [t for t, _ in self.kept.values() if id(t) in self.outsiders]
@@ -259,12 +266,7 @@ class Part:
     @property
     def changed(self) -> list[Outside]:
         """What of it is another one in the end."""
-        known, streams = self.inner.known, self.inner.random.known
-        written = [symbol for symbol in self.inner.closed if known[symbol].version]
-        return [
-            *written,
-            *[g for g, stream in streams.items() if stream.node is not stream.captured],
-        ]
+        return self.inner.changed
 
     def leaf(self, what: Outside) -> Node:
         """The node that stands for something of outside, before it changes."""

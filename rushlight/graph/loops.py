@@ -14,6 +14,7 @@ from rushlight import dtypes
 from rushlight.autograd.backward import grad
 from rushlight.autograd.modes import local
 from rushlight.control import Tree, tensor_of
+from rushlight.dims import is_zero
 from rushlight.errors import user_line
 from rushlight.graph.counts import known_steps
 from rushlight.graph.flows import Branches, Loop, Made, Rows, While, is_tracked
@@ -21,7 +22,6 @@ from rushlight.graph.inner import Argument, Part
 from rushlight.graph.surroundings import Surroundings
 from rushlight.graph.trace import Trace
 from rushlight.ops import ops
-from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 Follow = Callable[[list[Tensor]], list[Tensor]]
@@ -99,8 +99,9 @@ def repeat(
 
     around = Surroundings([test, body])
     with Part(trace, follow, around, [Argument(t) for t in leaves]) as asked:
-        if asked.changed:
-            raise TraceError("the condition of a loop writes to a tensor, or draws random numbers")
+        acts = bool(asked.changed)
+    if acts:
+        return repeat_with_answer(test, body, leaves, names)
     with body_of(trace, body, around, leaves) as part:
         steps = known_steps(asked, part, [trace.current(trace.symbol(t)) for t in leaves])
         if steps == 0:
@@ -113,6 +114,27 @@ def repeat(
             made = Rows(trace, part, leaves, (), steps, False, names)
             made.again = functools.partial(rows_again, made, body)
     return made.results()
+
+
+def repeat_with_answer(
+    test: Callable[[Sequence[Tensor]], Any],
+    body: Callable[[Sequence[Tensor]], list[Tensor]],
+    leaves: Sequence[Tensor],
+    names: Sequence[str],
+) -> list[Tensor]:
+    """:func:`repeat`, of a test that draws random numbers, or writes to tensors.
+
+    It is asked before the first step and at the end of each, which carries the answer on.
+    """
+
+    def answer(given: Sequence[Tensor]) -> Tensor:
+        return tensor_of(test(given)).detach().to(dtypes.bool_)
+
+    def step(given: Sequence[Tensor]) -> list[Tensor]:
+        after = body(given[1:])
+        return [answer(after), *after]
+
+    return repeat(lambda given: given[0], step, [answer(leaves), *leaves], ("", *names))[1:]
 
 
 def repeat_again(
@@ -158,7 +180,7 @@ def sweep(
         after, ys = body(given[:count], given[count:])
         return [*after, *ys]
 
-    if not length:
+    if is_zero(length):
         return [t.clone() for t in leaves], none_of(follow, leaves, xs)[count:]
     results = rows(follow, leaves, xs, length, reverse, names)
     return results[:count], results[count:]

@@ -46,6 +46,7 @@ class Reads:
 
     globals: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)  # attributes that code sets
     imports: set[str] = field(default_factory=set)
 
 
@@ -65,6 +66,8 @@ def reads(code: CodeType) -> Reads:
                 found.imports.add(name)
             elif not kind.startswith("STORE"):
                 found.attributes.add(name)
+            elif kind == "STORE_ATTR":
+                found.written.add(name)
         found.attributes.update(texts(part.co_consts))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -10,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.dims import at, parts_of, remade
 from rushlight.graph.arguments import fields_of, is_record, is_traced, with_entries, with_fields
+from rushlight.graph.extents import Extent
 from rushlight.graph.host import Host
 from rushlight.graph.reads import is_ours
 from rushlight.graph.scalars import Scalar
-from rushlight.graph.watches import PLAIN
+from rushlight.graph.watches import PLAIN, attribute
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
@@ -47,6 +50,9 @@ def leaves(result: Any, known: Container[int]) -> tuple[list[Tensor], Rule]:
             return lambda new: number(new).item()
         if isinstance(x, Host):
             return lambda new: x.read()
+        if type(x) is Extent:
+            size, sizes = x.dim, x.extents.sizes
+            return lambda new: at(size, sizes.now)
         if id(x) in known or (isinstance(x, np.ndarray) and id(x.base) in known):
             return lambda new: x
         if isinstance(x, (tuple, list, set, frozenset, deque)):
@@ -59,9 +65,12 @@ def leaves(result: Any, known: Container[int]) -> tuple[list[Tensor], Rule]:
         if is_record(x):
             fields = {name: visit(value) for name, value in fields_of(x)}
             return lambda new: with_fields(x, {k: rule(new) for k, rule in fields.items()})
+        if isinstance(x, slice):
+            ends = [visit(part) for part in parts_of(x)]
+            return lambda new: remade(x, [rule(new) for rule in ends])
+        check(x)
         if isinstance(x, FIXED):
             return lambda new: x
-        check(x)
         return lambda new: copy.copy(x)
 
     return tensors, visit(result)
@@ -75,25 +84,55 @@ def maker(x: Any) -> Rule:
 
 
 def check(x: Any) -> None:
-    """An error for a result that calls would share, or that holds tensors in an unknown way."""
+    """An error for a result that calls would share, or that holds tensors in an unknown way.
+
+    Sizes in it are those of this call alone.
+    """
     if isinstance(x, Coroutine):
         x.close()  # or Python warns that nobody has waited for it
     if isinstance(x, NO_RESULTS):
         raise TraceError(f"the function returns a {type(x).__name__}, which no graph can hold")
-    own = getattr(x, "__dict__", {})
-    if isinstance(own, dict) and any([is_traced(value) for value in own.values()]):
+    held = held_by(x)
+    if any(map(is_traced, held)):
         raise TraceError(
-            f"the function returns an object of {type(x).__qualname__} with new tensors in it: "
+            f"the function returns {named(x)} with new tensors in it: "
             "return tensors, or tuples, lists, dicts or dataclasses of them"
         )
+    for part in held:
+        if type(part) is Extent:
+            part.extents.settle(part.dim)
+    if isinstance(x, FIXED):
+        return
     try:
         copy.copy(x)
     except Exception as error:
         shared: Exception | None = error
     else:
-        shared = RuntimeError() if own and is_ours(type(x)) else None
+        shared = RuntimeError() if getattr(x, "__dict__", {}) and is_ours(type(x)) else None
     if shared is not None:
         raise TraceError(
-            f"the function makes and returns an object of {type(x).__qualname__}, of which each "
+            f"the function makes and returns {named(x)}, of which each "
             "call needs one of its own: make it outside"
         )
+
+
+def named(x: Any) -> str:
+    if isinstance(x, FunctionType):
+        return f"the function {x.__qualname__}"
+    return f"an object of {type(x).__qualname__}"
+
+
+def held_by(x: Any) -> list[Any]:
+    """What an object, or a function made inside, holds: itself, and in lists and the like."""
+    own = {} if isinstance(x, ModuleType) else getattr(x, "__dict__", {})
+    found = list(own.values()) if isinstance(own, dict) else []
+    if isinstance(x, FunctionType):
+        cells = [attribute(cell, "cell_contents") for cell in x.__closure__ or ()]
+        found += [*cells, *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+    elif isinstance(x, MethodType):
+        found += [x.__self__, *held_by(x.__func__)]
+    elif isinstance(x, functools.partial):
+        found += [*x.args, *x.keywords.values()]
+    elif isinstance(x, np.ndarray) and x.dtype == object:
+        found += x.ravel().tolist()
+    return [*found, *[inner for part in found for inner in parts_of(part)]]

@@ -15,11 +15,13 @@ from rushlight.errors import user_line
 from rushlight.graph.host import Host
 from rushlight.ops import ops
 from rushlight.ops.base import Op, registry
+from rushlight.ops.verified import verified
 from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import Tensor, wrap
 
 DTYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64}
 KINDS = {dtype: kind for kind, dtype in DTYPES.items()}
+NO_INT = "cannot convert float"
 ORDER = (bool, int, float)
 MOST_DIGITS = 400  # behind or in front of the point: doubles have fewer
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -98,8 +100,16 @@ def number_of(t: Tensor, kind: type | None = None) -> Scalar:
     if kind is bool and category is not bool:
         return Scalar(same != 0)
     if kind is int and category is float:
-        same = same.trunc()
+        same = whole(same)
     return Scalar(same.to(DTYPES[kind or category]))
+
+
+def whole(x: Tensor) -> Tensor:
+    """A float without its fraction, as ``int`` has it, and with the errors of ``int``."""
+    x = verified(x, x.isnan().logical_not(), "ValueError", f"{NO_INT} NaN to integer")
+    x = verified(x, x.isinf().logical_not(), "OverflowError", f"{NO_INT} infinity to integer")
+    fits = (x >= -(2.0**63)) & (x < 2.0**63)
+    return verified(x, fits, "OverflowError", f"{NO_INT} to integer: a graph has 64 bits").trunc()
 
 
 def kind_of(x: Any) -> type | None:
@@ -132,7 +142,7 @@ def scalar(x: Any) -> Scalar:
     return x if isinstance(x, Scalar) else Scalar(tensor_of_number(x))
 
 
-def operation(f: Callable[..., Any], swapped: bool = False, whole: bool = False) -> Any:
+def operation(f: Callable[..., Any], swapped: bool = False, bits: bool = False) -> Any:
     """The method of an operator on numbers: in floats if one is a float, or the result is."""
 
     def method(self: Scalar, other: Any) -> Any:
@@ -142,7 +152,7 @@ def operation(f: Callable[..., Any], swapped: bool = False, whole: bool = False)
         wide = max(self.kind, kind, int, key=ORDER.index)
         if f is operator.truediv or (f is operator.pow and is_negative(other)):
             wide = float
-        if whole and {self.kind, kind} == {bool}:
+        if bits and {self.kind, kind} == {bool}:
             wide = bool
         operands = [tensor_of_number(x, DTYPES[wide]) for x in (self, other)]
         return Scalar(f(*reversed(operands)) if swapped else f(*operands))
@@ -181,8 +191,8 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(Scalar, f"__r{_name}__", operation(getattr(operator, _name), swapped=True))
 for _name in ("and_", "or_", "xor", "lshift", "rshift"):
     _function, _bits = getattr(operator, _name), _name in ("and_", "or_", "xor")
-    setattr(Scalar, f"__{_name.strip('_')}__", operation(_function, whole=_bits))
-    setattr(Scalar, f"__r{_name.strip('_')}__", operation(_function, swapped=True, whole=_bits))
+    setattr(Scalar, f"__{_name.strip('_')}__", operation(_function, bits=_bits))
+    setattr(Scalar, f"__r{_name.strip('_')}__", operation(_function, swapped=True, bits=_bits))
 for _name in ("neg", "abs", "pos", "invert"):
     setattr(Scalar, f"__{_name}__", alone(getattr(operator, _name)))
 for _name in (

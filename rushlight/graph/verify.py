@@ -242,10 +242,11 @@ def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str,
             op.subscripts(attrs, *[t.shape for t in types if t is not None]), types, found
         )
     quick = op.tried and size <= TRIED and not product and not isinstance(op, Pointwise)
+    full = all([t.size for t in types if t is not None])  # else zero may be no position in it
     most = 0 if isinstance(op, View) else max(1, size) * largest(attrs)
     if found is NotImplemented and most > LARGE:
         raise TypeError("its results are too large to be checked")
-    if found is NotImplemented or (quick and most <= MUCH):
+    if found is NotImplemented or (quick and full and most <= MUCH):
         zeros = [None if t is None else np.zeros(t.shape, t.dtype.numpy) for t in types]
         tried = local.state.run(op.compute, zeros, attrs)
         kinds = type_of(arrays(tried))

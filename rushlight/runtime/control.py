@@ -171,6 +171,8 @@ class Inlined:
         count, length, reverse = [self.attrs[x] for x in ("carried", "length", "reverse")]
         inputs, counter = self.attrs["body"].inputs, self.slots["counter"]
         carried = self.begin(self.results[:count])
+        if not length:
+            return
         rows = [self.slots[f"x {i}"] for i in range(len(inputs) - count)]
         ys = [self.slots[f"y {i}"] for i in range(len(self.results) - count)]
         body = self.piece(0, [*carried, *rows], ys, self.operands[len(inputs) :])

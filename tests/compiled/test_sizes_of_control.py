@@ -147,6 +147,109 @@ def test_one_program_counts_to_any_size(function, wanted):
     assert sum(map(len, compiled.any_size.known.values())) == 1
 
 
+def ended(x):
+    s = rl.zeros(3)
+    for row in x:
+        if s.norm() > 4:
+            break
+        s = s + row
+    return s
+
+
+def chosen(x):
+    s = rl.zeros(3)
+    for i, (a, b) in enumerate(zip(x, x * 2, strict=True)):
+        if a.sum() > 0:
+            s = s * 0.5 + b * i
+    return s
+
+
+def recurrent(x):
+    h = rl.zeros(3)
+    for row in reversed(x):
+        h = (h + row).tanh()
+        if h.sum() > 1:
+            h = h * 0.5
+    return h
+
+
+def from_the_second(x):
+    s = rl.zeros(3)
+    for i in range(1, len(x)):
+        if x[i].sum() > 0:
+            s = s + x[i] * x[i - 1]
+    return s
+
+
+def in_steps(x):
+    s, n = rl.zeros(3), 0
+    for i in range(2, len(x), 2):
+        if s.sum() > 5:
+            break
+        s = s + x[i] * x[i - 1]
+        n += 1
+    return s * n
+
+
+def in_each_other(x):
+    s = rl.zeros(3)
+    for a in x:
+        for b in x:
+            if (a * b).sum() > 0:
+                s = s + a * b + rl.rand(3)
+    return s
+
+
+NONE_OR_MORE = [ended, chosen, recurrent, from_the_second, in_steps, in_each_other]
+
+
+@pytest.mark.parametrize("function", NONE_OR_MORE)
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 5, 0, 1, 7, 8), (0, 1, 4, 0, 2), (5, 1, 0, 3)])
+def test_no_row_and_one_row_need_no_program_of_their_own(function, wanted, sizes):
+    compiled = rl.compile(function, fullgraph=True)
+    for n in sizes:
+        found = []
+        for run in (compiled, function):
+            rl.manual_seed(n)
+            x = rl.randn(n, 3, requires_grad=wanted)
+            y = run(x)
+            if y.requires_grad:
+                y.square().sum().backward()
+            found.append((y, rl.zeros(n, 3) if x.grad is None else x.grad))
+        for a, b in zip(*found, strict=True):
+            assert rl.allclose(a, b, rtol=1e-4, atol=1e-4)
+    assert len(compiled.known) + sum(map(len, compiled.any_size.known.values())) <= 2
+
+
+def test_what_only_a_step_gives_a_value_is_missing_without_one():
+    def last(x):
+        for row in x:
+            y = row * 2 if row.sum() > 0 else row
+        return y
+
+    compiled = rl.compile(last, fullgraph=True, dynamic=True)
+    for n in (3, 1, 5):
+        x = rl.randn(n, 3)
+        assert rl.allclose(compiled(x), last(x))
+    with pytest.raises(UnboundLocalError):
+        compiled(rl.ones(0, 3))
+
+
+def test_memory_that_is_shared_if_there_is_no_step():
+    def shared(x):
+        y = z = x.sum(0)
+        for row in x:
+            z = z + row if row.sum() > 0 else z * 2
+        z.add_(1)
+        return y + z
+
+    compiled = rl.compile(shared, fullgraph=True)
+    for n in (3, 5, 0, 1, 7):
+        x = rl.randn(n, 3)
+        assert rl.allclose(compiled(x), shared(x), atol=1e-5)
+
+
 def test_one_program_counts_to_many_sizes():
     compiled = rl.compile(counted, dynamic=True, fullgraph=True)
     for n in range(3, 5 + rl.config.recompiles):
@@ -164,6 +267,18 @@ def test_loops_in_files_count_to_any_size(function):
     for n in (6, 3, 10):
         x = rl.randn(n, 4)
         assert rl.allclose(loaded(x), function(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("function", NONE_OR_MORE[:-1])
+def test_loops_in_files_over_no_row_and_one(function):
+    made = rl.jit.script(function)
+    rl.manual_seed(0)
+    made(rl.randn(6, 3))
+    loaded = rl.jit.load(io.BytesIO(rl.jit.trace(function, rl.randn(6, 3)).save_to_buffer()))
+    for n in (6, 0, 1, 10):
+        x = rl.randn(n, 3)
+        for run in (made, loaded):
+            assert rl.allclose(run(x), function(x), atol=1e-4)
 
 
 @pytest.mark.parametrize("wanted", [False, True])

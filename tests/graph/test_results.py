@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -62,6 +64,111 @@ def test_what_was_there_before_is_itself(name: str) -> None:
 def test_what_calls_would_share_is_refused(make: Any) -> None:
     with pytest.raises(TraceError, match=r"the function (makes and )?returns a"):
         rl.compile(lambda x: (x + 1, make()), fullgraph=True)(rl.ones(1))
+
+
+class Pair(NamedTuple):
+    size: int
+    rest: Any
+
+
+@dataclasses.dataclass
+class Record:
+    size: int
+
+
+def noted(x: Any) -> Note:
+    return Note(len(x))  # type: ignore[arg-type]
+
+
+SIZES: dict[str, Any] = {
+    "len": lambda x: (len(x), x.shape[0], x.size(0)),
+    "arithmetic": lambda x: (len(x) * len(x), len(x) // 2, len(x) % 2, -len(x), len(x) ** 2),
+    "larger": lambda x: max(len(x), 5),
+    "numel": lambda x: [x.numel(), x.shape.numel()],
+    "shape": lambda x: x.shape,
+    "shapes": lambda x: (
+        x.shape[:1],
+        x.shape + x.shape,
+        (2,) * 2 + x.shape,
+        x.shape * 2,
+        [*x.shape],
+    ),
+    "dict": lambda x: {"n": len(x), "pair": Pair(len(x), [len(x)])},
+    "record": lambda x: Record(len(x)),
+    "key": lambda x: {len(x): {len(x)}},
+    "slice": lambda x: slice(0, len(x), 2),
+    "array": lambda x: np.array([len(x), 2]).tolist(),
+    "object": lambda x: noted(x),
+    "partial": lambda x: functools.partial(max, len(x)),
+}
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, functools.partial):
+        return value.args
+    return vars(value) if isinstance(value, Note) else value
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_are_ints_of_the_call(name: str, dynamic: bool | None) -> None:
+    function = SIZES[name]
+    compiled = rl.compile(function, fullgraph=True, dynamic=dynamic)
+    for n in (4, 7, 9, 1, 0, 7, 4):
+        x = rl.ones(n)
+        expected, found = plain(function(x)), plain(compiled(x))
+        assert repr(found) == repr(expected)
+        assert type(found) is type(expected)
+
+
+def test_sizes_beside_tensors_weigh_a_mean() -> None:
+    step = rl.compile(lambda x: {"loss": x.mean(), "n": x.shape[0]}, fullgraph=True)
+    total, count = 0.0, 0
+    for n, value in ((64, 1.0), (32, 2.0), (16, 5.0), (8, 9.0)):
+        found = step(rl.full((n,), value))
+        assert type(found["n"]) is int
+        total, count = total + found["loss"].item() * found["n"], count + found["n"]
+    assert (total, count) == (280.0, 120)
+
+
+def test_sizes_of_the_calls_of_several_threads() -> None:
+    compiled = rl.compile(lambda x: (x * 2, x.shape), fullgraph=True, dynamic=True)
+    compiled(rl.ones(2))
+    wrong: list[Any] = []
+
+    def work(n: int) -> None:
+        for _ in range(50):
+            found = compiled(rl.ones(n))
+            wrong.extend([found] if found[1] != (n,) else [])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (3, 6, 8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_size_that_is_kept_is_refused_whatever_it_was_before() -> None:
+    note = Note(4)  # type: ignore[arg-type]
+
+    def keep(x: Any) -> Any:
+        note.text = x.shape[0]
+        return x + 1
+
+    compiled = rl.compile(keep)
+    compiled(rl.ones(4))
+    with pytest.warns(UserWarning, match=r"changes Python state \(note.text was 4, is 7\) at"):
+        compiled(rl.ones(7))
+    assert note.text == 7
+    for n in (9, 4, 12):
+        compiled(rl.ones(n))
+        assert note.text == n
+
+
+def test_a_function_that_holds_tensors_is_refused() -> None:
+    with pytest.raises(TraceError, match=r"returns the function .* with new tensors in it"):
+        rl.compile(lambda x: lambda: len(x), fullgraph=True)(rl.ones(1))
 
 
 def halves(x: Any) -> Any:

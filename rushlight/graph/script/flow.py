@@ -14,6 +14,7 @@ from typing import Any
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local
+from rushlight.dims import is_extent
 from rushlight.graph import loops
 from rushlight.graph.host import Host
 from rushlight.graph.ir import CONSTANT
@@ -29,6 +30,7 @@ from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 SAMENESS = {"is_": "eq", "is_not": "ne"}
+ANSWER = "_script_answer"  # the variable of what a condition has said
 ATTEMPTS = 6  # until the types of what a loop carries must agree
 
 
@@ -47,6 +49,10 @@ def truth(x: Any) -> bool | Tensor:
         return bool(x)
     t = x.detach().reshape(())
     return t if t.dtype is dtypes.bool_ else t != 0
+
+
+class Acts(Exception):
+    """A condition writes to a tensor, or draws random numbers."""
 
 
 class Branch(Flow):
@@ -164,8 +170,6 @@ class Repeat(Flow):
             raise Again
         return [t for name, form in self.forms.items() for t in form.tensors(found[name])]
 
-    runs = False  # whether a first step is certain
-
     def settle(self, attempt: Callable[[], list[Tensor]]) -> None:
         """Traces the loop until the types of what it carries agree."""
         for _ in range(ATTEMPTS):
@@ -174,9 +178,8 @@ class Repeat(Flow):
             except Again:
                 continue
             for name, value in self.before.items():  # which stay if there is no step
-                if not self.runs and value is not MISSING:
-                    own = dict.fromkeys(symbols(value))
-                    self.shares.setdefault(name, {}).update(own)
+                if value is not MISSING:
+                    self.idle[name] = symbols(value)
             return self.finish(results)
         raise TraceError(f"the {self.place} gives values of other types at each step")
 
@@ -185,11 +188,25 @@ class Repeat(Flow):
 
         def asked(leaves: Sequence[Tensor]) -> Any:
             answer: list[Any] = []
+            before = {*self.touched}  # by a step, when this is not the first attempt
             self.after(lambda: answer.append(truth(test())), self.values(leaves))
+            if self.touched != before or local.state.trace.changed:
+                raise Acts
             return answer[0]
 
         step = functools.partial(self.step, body)
         self.settle(lambda: loops.repeat(asked, step, self.begin(), self.labels()))
+
+    def answered(self, first: Tensor, test: Callable[[], Any], body: Callable[[], Any]) -> None:
+        """:meth:`while_`, of a test that acts: each step carries its answer on to the next."""
+        answer = self.add(ANSWER, Scalar(first))
+
+        def step() -> None:
+            body()
+            said = truth(test())
+            answer.cell_contents = scalar(said) if isinstance(said, bool) else Scalar(said)
+
+        self.while_(lambda: answer.cell_contents, step)
 
     def until(self, rows: Rows, body: Callable[[Any], Any], stop: Any) -> None:
         """A step for each row as long as ``stop()`` does not hold."""
@@ -210,7 +227,7 @@ class Repeat(Flow):
         """A step for each of some rows, whose number is known."""
         if stop is not None:
             return self.until(rows, body, stop)
-        self.runs = True
+        self.length = rows.length
         xs = rows.columns()
 
         def step(leaves: Sequence[Tensor], row: Sequence[Tensor]) -> Any:
@@ -264,7 +281,11 @@ def loop(
         if not answer:
             return
         body()
-    Repeat("loop", line, [test, body], assigned, live, written).while_(test, body)
+    make = functools.partial(Repeat, "loop", line, [test, body], assigned, live, written)
+    try:
+        make().while_(test, body)
+    except Acts:
+        make().answered(answer, test, body)
 
 
 def each(
@@ -286,7 +307,8 @@ def each(
     if rows is not None:
         if not rows.is_known:
             return make().until(rows, body, stop)
-        if rows.length > 1 and attempted(lambda: make().over(rows, body, stop)):
+        several = is_extent(rows.length) or rows.length > 1
+        if several and attempted(lambda: make().over(rows, body, stop)):
             return None
     iterator = iter(iterable if rows is None else rows)
     for count, row in enumerate(iterator, 1):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rushlight.autograd.modes import local
-from rushlight.dims import is_extent
+from rushlight.dims import at_least, greatest, is_extent
 from rushlight.graph.host import Host
 from rushlight.graph.scalars import Scalar, number_of, scalar
 from rushlight.ops import ops
@@ -73,8 +73,16 @@ def counted(*bounds: Any) -> Any:
         return range(*numbers)  # which says what is wrong
     away = 1 if step > 0 else -1
     length = (stop - start + step - away) // step if step != 1 else stop - start
-    count = scalar(length) if isinstance(length, Host) else max(length, 0)
+    count = scalar(length) if isinstance(length, Host) else at_least_none(length)
     return Rows(count, (), lambda rows, i: start + i * step)
+
+
+def at_least_none(length: Any) -> Any:
+    """How many numbers there are up to one that may lie below the first."""
+    if not is_extent(length):
+        return max(length, 0)
+    sure = at_least(length.dim, 0)
+    return length if sure else length.extents.extent(greatest(length.dim, 0))
 
 
 def length_of(x: Any) -> Any:

@@ -65,9 +65,17 @@ class Flow:
         self.rebound: set[str] = set()  # which of those held are assigned
         self.touched: set[str] = set()  # and which are written to, indeed
         self.shares: dict[str, dict[Symbol, None]] = {}  # memory of outside that values may be
+        self.idle: dict[str, list[Symbol]] = {}  # and memory that they are if no step is run
         self.moved: set[str] = set()  # which other variables are assigned
         self.aliases = self.find_aliases(values)
         self.held = [name for name in self.held if name not in self.aliases]
+
+    length: Any = 0  # steps that are certain
+
+    @property
+    def runs(self) -> bool:
+        """Whether a first step is certain; of a size that may change, that is decided now."""
+        return bool(self.length)
 
     def find_aliases(self, values: Values) -> dict[str, str]:
         """Other variables of tensors that are changed in place; an error for views of them."""
@@ -190,8 +198,12 @@ class Flow:
                     "and another variable, or the caller, has the tensor, too: do either"
                 )
         new = {*found} - {*self.held, *kept, VALUE} | self.rebound  # what is returned stays
-        for name in new & {*self.shares}:
-            tie(found[name], self.shares[name], name, self.place)
+        for name in new & {*self.shares, *self.idle}:
+            own = [s for s in self.idle.get(name, ()) if is_seen(s)]
+            others = self.shares.get(name, {})
+            if own and not self.runs:
+                others |= dict.fromkeys(own)
+            tie(found[name], others, name, self.place)
 
 
 class Journal(threading.local):

@@ -90,7 +90,7 @@ def rows_of_tiles(work: Work) -> Rows | None:
 def reads_own_rows(kernel: Kernel, buffer: Buffer) -> bool:
     """Whether each part of a kernel reads its own share of a buffer, in their order."""
     share, rest = divmod(buffer.size, kernel.count)
-    if rest or kernel.window is not None:
+    if rest or kernel.window is not None or kernel.across is not None:
         return False
     outer = [loop for loop in kernel.rows if loop is not kernel.vector] or list(kernel.rows)
     sizes = [loop.size for loop in outer]

@@ -90,7 +90,8 @@ class Kernel:
 
     If the vectorised loop is a row, it is the innermost one. ``count`` is how many parts a caller
     may hand out (the product of the rows around it, or its own size if it is alone); ``chunk`` is
-    how many of them are worth a thread's while.
+    how many of them are worth a thread's while. ``across`` is a row of which a part has all, in
+    squares with the vectorised loop: its neighbours are read beside each other.
     """
 
     b: Builder
@@ -104,6 +105,7 @@ class Kernel:
     chunk: int
     work: int  # of one part, in elements
     window: Window | None = None
+    across: Loop | None = None
 
     def __str__(self) -> str:
         return show(self)
@@ -129,17 +131,18 @@ def make_kernel(
     vector: Loop | None,
     work: int,
     window: Window | None = None,
+    across: Loop | None = None,
 ) -> Kernel:
     """A kernel with its buffers and errors found; ``work`` is the cost of one row in elements."""
     values = values_of(stages)
     stored = {s.buffer: None for stage in stages for s in stage.stores if not s.buffer.local}
     loaded = {v.data: None for v in values if v.op == "load" and not v.data.local}
-    outer = [loop for loop in rows if loop is not vector]
+    outer = [loop for loop in rows if loop is not vector and loop is not across]
     lone = vector in rows and not outer
     count = vector.size if vector is not None and lone else math.prod([n.size for n in outer])
     return Kernel(
         b=b,
-        rows=(*outer, vector) if vector is not None and vector in rows else tuple(outer),
+        rows=(*outer, *[n for n in (across, vector) if n is not None and n in rows]),
         stages=tuple(stages),
         vector=vector,
         inputs=tuple([buffer for buffer in loaded if buffer not in stored]),
@@ -149,6 +152,7 @@ def make_kernel(
         chunk=chunk_of(max(1, example(count)), work, LINE if lone else 1),
         work=work,
         window=window,
+        across=across,
     )
 
 

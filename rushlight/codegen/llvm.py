@@ -17,9 +17,9 @@ from rushlight.codegen.elements import count_up
 from rushlight.codegen.instructions import TYPES, repeated, vector, width
 from rushlight.codegen.kernel import Accumulation, Kernel, Stage, values_of
 from rushlight.codegen.math import EXPANSIONS
-from rushlight.codegen.memory import Memory
 from rushlight.codegen.pull import identity
 from rushlight.codegen.traverse import Free, walk
+from rushlight.codegen.turned import Turned
 from rushlight.codegen.values import INDEX, Loop, Value
 from rushlight.dims import divisor
 
@@ -30,7 +30,7 @@ LAST = 2**63 - 1
 Turn = Callable[[list[str]], list[str]]
 
 
-class Function(Memory):
+class Function(Turned):
     """The text of one kernel."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Function(Memory):
     def text(self, name: str) -> str:
         rows = self.kernel.rows
         inner = self.along if self.along in rows else None
-        outer = [loop for loop in rows if loop is not inner]
+        outer = [loop for loop in rows if loop is not inner and loop is not self.kernel.across]
         if inner is not None and not outer:
             self.vector_loop(inner, "%begin", "%end", [], self.row, self.grain)
         else:
@@ -68,7 +68,25 @@ class Function(Memory):
             self.enter(outer[0], row)
         if inner is None:
             return self.row([])
+        if self.kernel.across is not None:
+            return self.squares(self.kernel.across, inner)
         return self.vector_loop(inner, *self.range(inner), [], self.row, self.grain_of(inner))
+
+    def squares(self, across: Loop, along: Loop) -> list[str]:
+        """Rows along one loop, for as many indices of another at a time as there are lanes."""
+        begin, end = self.range(along)
+        grain, several = self.grain_of(along), across.size - across.size % self.full
+
+        def lines(first: str, _: list[str]) -> list[str]:
+            body = functools.partial(self.square, across, first)
+            return self.vector_loop(along, begin, end, [], lambda _: body(self.row), grain)
+
+        def line(index: str, _: list[str]) -> list[str]:
+            self.enter(across, index)
+            return self.vector_loop(along, begin, end, [], self.row, grain)
+
+        self.each(0, several, self.full, [], lines)
+        return self.each(several, across.size, 1, [], line)
 
     def row(self, _: list[str]) -> list[str]:
         for stage in self.kernel.stages:
@@ -321,6 +339,8 @@ def lanes_of(kernel: Kernel, vector_bytes: int) -> int:
     unroll = 4 if weight <= 30 else 2 if weight <= 120 else 1
     if of_any_size(kernel):
         return lanes * unroll
+    if kernel.across is not None:
+        return lanes
     size = kernel.vector.example if kernel.window is None else kernel.window.chunk
     while unroll > 1 and size % (lanes * unroll) and size < 8 * lanes * unroll:
         unroll //= 2

@@ -20,6 +20,8 @@ LONG = 16384  # elements of a part
 PARTS = 64  # at most
 WIDE = 4096  # sums beside each other from which on each thread has some, and goes through all rows
 TILE = 16  # elements of a row that are gathered from as many lines before the next row is
+PAGE = 1024  # elements from which on lines are on pages of their own
+SQUARES = 16  # parts of a kernel that turns squares, if there are so many
 LANES = 16  # elements that one turn of a vectorised loop may take
 
 
@@ -225,6 +227,8 @@ class Nest:
         if vector is not None and vector in self.rows and len(self.rows) > 1:
             outer = math.prod([n.example for n in self.rows if n is not vector])
             across = self.across(vector)
+            if across is not None and self.has_squares(vector, across):
+                return [self.turned(vector, across, late)]
             if outer < PARTS and outer * vector.example > PARALLEL:
                 window = Window(Loop("part", -(-vector.size // LONG)), vector, LONG)
             elif across is not None and vector.example >= 2 * TILE:
@@ -238,13 +242,43 @@ class Nest:
             work *= window.chunk if window else vector.example
         return [make_kernel(self.b, self.rows, self.stages(vector, late), vector, work, window)]
 
+    def has_squares(self, vector: Loop, across: Loop) -> bool:
+        """Whether elements are turned in registers: squares of them fit into both loops."""
+        plain = not self.columns and not [v for v in self.values() if v.op in ("fold", "scan")]
+        sizes = vector.size, across.size
+        return plain and is_known(sizes) and min(sizes) >= TILE
+
+    def turned(self, vector: Loop, across: Loop, late: Collection[Buffer]) -> Kernel:
+        """The kernel in which all of ``across`` is in one part; few of these are cut further."""
+        outer = math.prod([n.example for n in self.rows if n not in (vector, across)])
+        lines = [p for p, s in self.accesses() if not s and step(p, across, self.b) == 1]
+        far = max([step(place, vector, self.b) or 0 for place in lines])
+        length, window = vector.size, None
+        if far > across.size or far >= PAGE:
+            length = TILE  # lines that are far apart are read to their end, few at a time
+        elif outer < SQUARES:
+            length = -(-vector.size * outer // SQUARES // (4 * LANES)) * 4 * LANES
+        cuts = [n for n in (16, 8, 4, 2) if across.size % (n * TILE) == 0]
+        if cuts and -(-vector.size // length) * outer < SQUARES:
+            across = self.cut(across, across.size // cuts[0])
+        if length < vector.size or len(self.rows) == 2:
+            window = Window(Loop("part", -(-vector.size // length)), vector, length)
+            self.rows.insert(0, window.part)
+        work, stages = self.cost() * length * across.size, self.stages(vector, late)
+        return make_kernel(self.b, self.rows, stages, vector, work, window, across)
+
+    def cut(self, loop: Loop, size: int) -> Loop:
+        """The inner one, of this size, of the two that a loop becomes."""
+        outer, inner = Loop(f"{loop.name}a", loop.size // size), Loop(f"{loop.name}b", size)
+        index = self.b.variable(outer) * size + self.b.variable(inner)
+        self.replace({self.b.variable(loop): index}, {loop: (outer, inner)})
+        return inner
+
     def turn(self, across: Loop) -> None:
         """Goes on by lines that are read: a few elements across come before other rows do."""
         if not is_known((across.size,)) or across.size % TILE or across.size == TILE:
             return
-        outer, inner = Loop(f"{across.name}a", across.size // TILE), Loop(f"{across.name}b", TILE)
-        index = self.b.variable(outer) * TILE + self.b.variable(inner)
-        self.replace({self.b.variable(across): index}, {across: (outer, inner)})
+        inner = self.cut(across, TILE)
         self.rows.remove(inner)
         self.rows.append(inner)
 

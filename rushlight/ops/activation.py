@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from rushlight.ops.base import (
 from rushlight.ops.elements import reduced, wide
 from rushlight.ops.elementwise import Formula, cleared, masked
 from rushlight.ops.families import Pointwise, Unary, conjugate
+from rushlight.ops.programs import fused, is_large
 from rushlight.ops.samples import Fails, S, T, unary_samples
 from rushlight.tensor import Tensor, wrap
 
@@ -119,6 +120,7 @@ class Sigmoid(Unary):
     """
 
     floats = True
+    fused = True
     arithmetic = True
     samples = unary_samples(-4, 4)
 
@@ -320,6 +322,7 @@ class Celu(Formula):
 
     method = False
     kinds = "f"
+    fused = True
     arithmetic = True
     samples = [S(T(3, 4)), S(T(3, 4), alpha=0.5), S(T()), S(T(0))]
     errors = [NOT_A_TENSOR, Fails(RuntimeError, "ZeroDivisionError: alpha", T(2), alpha=0)]
@@ -351,6 +354,7 @@ class Selu(Unary):
 
     method = False
     kinds = "f"
+    fused = True
     arithmetic = True
     samples = unary_samples()
 
@@ -362,6 +366,7 @@ class Selu(Unary):
 
 
 @composite(
+    fused=True,
     samples=[S(T(3, 4), T(1)), S(T(2, 3, 4), T(3)), S(T(), T())],
     errors=[
         Fails(RuntimeError, "parameter numbers = 2 and channel size = 4", T(3, 4), T(2)),
@@ -403,11 +408,22 @@ class Activation(Formula, abstract=True):
     method = inplace = False
     kinds = "f"
     errors: Sequence[Fails] = ERRORS
+    large: Callable[..., Tensor]
+
+    def make(self) -> Callable[..., Any]:
+        apply = super().apply
+
+        def plain(x: Tensor, **attrs: Any) -> Tensor:
+            return apply((x,), attrs)
+
+        plain.__name__ = plain.__qualname__ = self.name
+        self.large = fused(plain)
+        return super().make()
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
-        if not attrs.pop("inplace", False):
-            return super().apply(operands, attrs)
         x = operands[0]
+        if not attrs.pop("inplace", False):
+            return self.large(x, **attrs) if is_large(x) else super().apply(operands, attrs)
         check_writable(x, self.name)
         source = alias(x, edge(x) if local.state.grad else None)
         return overwrite(x, super().apply((source,), attrs), source)

@@ -33,7 +33,7 @@ from rushlight.autograd.tape import (
 from rushlight.errors import user_place
 from rushlight.layouts import OutOfMemoryError
 from rushlight.ops.elements import chosen
-from rushlight.ops.programs import fused
+from rushlight.ops.programs import fused, is_large
 from rushlight.ops.samples import Fails, S
 from rushlight.symbol import Symbol
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, install, new, twin, wrap
@@ -125,11 +125,21 @@ class Op:
 
     def make(self) -> Callable[..., Any]:
         """The public function."""
+        if not self.fused:
+            return self.entry(None)
+        plain = self.entry(None)
+        plain.__name__ = plain.__qualname__ = self.name
+        return self.entry(fused(plain, self.work))
+
+    def entry(self, large: Callable[..., Any] | None) -> Callable[..., Any]:
+        """The public function; ``large`` is what large operands are given to, if it is another."""
         check = self.check
 
         def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
             if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
                 kwargs = torch_names(kwargs)
+            if large is not None and args and out is None and is_large(args[0]):
+                return large(*args, **kwargs)
             operands, attrs = check(*args, **kwargs)
             y = self.apply(operands, attrs)
             return y if out is None else into(out, y, operands)
@@ -295,7 +305,7 @@ def publish(op: Op) -> None:
     if renamed or op.namespace:  # pickle looks for it where users find it
         call.__module__ = f"rushlight.{op.namespace}" if op.namespace else "rushlight"
     call.__doc__ = op.docstring
-    if op.fused:  # programs are called as the function is
+    if op.fused and isinstance(op, Composite):  # programs are called as the function is
         call = op.call = fused(call, op.work)
     if op.full_name in registry:
         raise TypeError(f"two ops are called {op.full_name}")
@@ -321,9 +331,12 @@ def any_tracked(operands: Sequence[Any]) -> bool:
 
 
 def in_place(op: Op) -> Callable[..., Any]:
-    """``x.name_(...)``: computes ``name(x, ...)`` and writes it over ``x``."""
-    call = op.call
+    """``x.name_(...)``: computes ``name(x, ...)`` and writes it over ``x``.
+
+    A program would keep what is written over.
+    """
     composite = isinstance(op, Composite)
+    call = op.entry(None) if op.fused and not composite else op.call
 
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self, op.name)

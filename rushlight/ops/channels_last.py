@@ -168,8 +168,11 @@ def channels_second(x: Tensor) -> Tensor:
     return x.permute(0, x.ndim - 1, *range(1, x.ndim - 1))
 
 
-def framed(x: Tensor, low: Sizes, size: Sizes, groups: int, windows: bool) -> Tensor:
-    """Images, channels last: of this ``size``, beginning ``low`` before them, zeros around."""
+def framed(x: Tensor, low: Sizes, size: Sizes, groups: int, windows: bool, apart: bool) -> Tensor:
+    """Images, channels last: of this ``size``, beginning ``low`` before them, zeros around.
+
+    If groups are ``apart``, as lanes are, the first channels of all of them come first.
+    """
     z = last(x)
     pads: list[int] = [0, 0]
     for n, before, whole in reversed([*zip(z.shape[1:-1], low, size, strict=True)]):
@@ -182,14 +185,26 @@ def framed(x: Tensor, low: Sizes, size: Sizes, groups: int, windows: bool) -> Te
             z = z.narrow(dim, -before, n)
     else:
         z = ops.constant_pad_nd(z, pads, 0.0)
-    return z if groups == 1 else z.view(*z.shape[:-1], groups, z.shape[-1] // groups)
+    if groups == 1:
+        return z
+    each = z.shape[-1] // groups
+    if not apart:
+        return z.view(*z.shape[:-1], groups, each)
+    if each == 1:
+        return z.unsqueeze(-2)
+    return in_order(z.view(*z.shape[:-1], groups, each).transpose(-1, -2))
 
 
-def windows_of(x: Tensor, kernel: Sizes, geometry: Geometry, count: Sizes) -> Tensor:
+def in_order(x: Tensor) -> Tensor:
+    """``x``, stored as its dimensions are."""
+    return stored(x.reshape(-1)).view(x.shape)
+
+
+def windows_of(x: Tensor, kernel: Sizes, geometry: Geometry, count: Sizes, apart: bool) -> Tensor:
     """The windows of a convolution over ``x``."""
     sides = zip(count, geometry.stride, kernel, geometry.dilation, strict=True)
     size = tuple([(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in sides])
-    z = framed(x, geometry.padding, size, geometry.groups, prod(kernel) > 1)
+    z = framed(x, geometry.padding, size, geometry.groups, prod(kernel) > 1, apart)
     return sliding(z, kernel, geometry.stride, geometry.dilation, count)
 
 
@@ -223,16 +238,35 @@ def tile_of(v: Tensor, columns: int, geometry: Geometry, cost: Moved) -> int:
     return min(costs, key=costs.__getitem__)
 
 
-def multiplied(
-    a: Tensor, b: Tensor, letters: tuple[str, str, str], groups: int, each: int, tile: int = 0
-) -> Tensor:
-    """A product of windows; groups of one channel ``each`` have no sums worth a matrix product."""
-    if groups == 1 or each > 1:
-        return contract(a, b, letters, tile)
-    of_y = letters[2]
-    summed = [x for x in dict.fromkeys(letters[0] + letters[1]) if x not in of_y]
-    terms = [aligned(t, of, [*of_y, *summed]) for t, of in zip((a, b), letters, strict=False)]
-    return (terms[0] * terms[1]).sum(tuple(range(len(of_y), len(of_y) + len(summed))))
+def are_apart(groups: int, channels: int, results: int) -> bool:
+    """Whether groups of so few channels have no sums worth a matrix product, but fill lanes."""
+    if groups == 1 or channels == 1:
+        return groups > 1
+    return groups % LANES == 0 and channels * results <= LANES
+
+
+def channelwise(a: Tensor, b: Tensor, letters: tuple[str, str, str]) -> Tensor:
+    """Products whose sums run over few channels: loops over windows, with groups innermost.
+
+    Sums over images and places are taken line by line: a line is read for all positions of a window
+    while it is near.
+    """
+    of_a, of_b, of_y = letters
+    summed = [x for x in dict.fromkeys(of_a + of_b) if x not in of_y]
+    own, order = [sorted(of, key="cog".find) for of in (of_b, of_y)]  # groups last
+    b = in_order(aligned(b, of_b, own))  # or else each lane is read by itself
+    line = summed[-1:]
+    sizes = dict(zip(of_a, a.shape, strict=True))
+    window = prod([sizes[x] for x in of_a if x in of_y and x not in "ngc"])
+    if "n" not in summed or is_extent(window) or window > sizes[line[0]]:
+        line = summed
+    rest = [x for x in summed if x not in line]
+    terms = [aligned(t, of, [*rest, *order, *line]) for t, of in ((a, of_a), (b, "".join(own)))]
+    first = len(rest) + len(order)
+    y = (terms[0] * terms[1]).sum(tuple(range(first, first + len(line))))
+    if rest:
+        y = stored(y).sum(tuple(range(len(rest))))
+    return aligned(y, "".join(order), of_y)
 
 
 def aligned(x: Tensor, letters: str, order: Sequence[str]) -> Tensor:
@@ -266,10 +300,14 @@ def convolution(
     """:class:`rushlight.ops.convolution.Convolve`."""
     dims, groups = len(count), geometry.groups
     p, k, g = letters_of(dims, groups)
-    v = windows_of(x, w.shape[2:], geometry, count)
-    letters = f"n{p}{k}{g}c", f"{g}oc{k}", f"n{p}{g}o"
+    apart = are_apart(groups, w.shape[1], len(w) // groups)
+    v = windows_of(x, w.shape[2:], geometry, count, apart)
+    letters = f"n{p}{k}{'cg' if apart else g + 'c'}", f"{g}oc{k}", f"n{p}{g}o"
+    if apart:
+        y = channelwise(v, grouped(w, groups), letters).reshape(x.shape[0], *count, len(w))
+        return channels_second(biased(y, bias))
     tile = tile_of(v, len(w), geometry, FORWARD)
-    y = multiplied(v, grouped(w, groups), letters, groups, w.shape[1], tile)
+    y = contract(v, grouped(w, groups), letters, tile)
     return channels_second(biased(y.view(x.shape[0], *count, len(w)), bias))
 
 
@@ -277,13 +315,16 @@ def convolution_weight(x: Tensor, y: Tensor, geometry: Geometry, kernel: Sizes) 
     """:class:`rushlight.ops.convolution.ConvolveWeight`."""
     dims, groups = len(kernel), geometry.groups
     p, k, g = letters_of(dims, groups)
-    v = windows_of(x, kernel, geometry, y.shape[2:])
+    apart = are_apart(groups, x.shape[1] // groups, y.shape[1] // groups)
+    v = windows_of(x, kernel, geometry, y.shape[2:], apart)
     r = last(y)
     if groups > 1:
         r = r.reshape(*r.shape[:-1], groups, r.shape[-1] // groups)
-    letters = f"n{p}{k}{g}c", f"n{p}{g}o", f"{g}c{k}o"
-    each, tile = x.shape[1] // groups, tile_of(v, y.shape[1], geometry, BACKWARD)
-    w = multiplied(v, r, letters, groups, each, tile)
+    letters = f"n{p}{k}{'cg' if apart else g + 'c'}", f"n{p}{g}o", f"{g}c{k}o"
+    if apart:
+        w = channelwise(v, r, letters)
+    else:
+        w = contract(v, r, letters, tile_of(v, y.shape[1], geometry, BACKWARD))
     at = {letter: d for d, letter in enumerate(f"{g}c{k}o")}
     w = w.permute(*[at[letter] for letter in f"{g}oc{k}"])
     return w if groups == 1 else w.reshape(y.shape[1], -1, *kernel)
@@ -301,39 +342,83 @@ def convolution_transposed(y: Tensor, w: Tensor, geometry: Geometry, size: Sizes
     ):
         return NotImplemented
     count = tuple([(n + s - 1) // s for n, s in zip(size, stride, strict=True)])
-    phases = [phase(y, w, geometry, count, offset) for offset in product(*map(range, stride))]
+    offsets = [*product(*map(range, stride))]
+    cuts = [[*map(cut_of, w.shape[2:], *geometry[:3], o)] for o in offsets]
+    low = tuple([max(c.low for c in side) for side in zip(*cuts, strict=True)])
+    whole = []
+    for side, first, n in zip(zip(*cuts, strict=True), low, count, strict=True):
+        whole.append(max(c.reach(n) + first - c.low for c in side))
+    apart = are_apart(geometry.groups, w.shape[1], len(w) // geometry.groups)
+    z = framed(y, low, tuple(whole), geometry.groups, prod(w.shape[2:]) > 1, apart)
+    phases = [phase(z, low, w, geometry, count, cut) for cut in cuts]
     if len(phases) == 1:
         return channels_second(phases[0])
-    whole = ops.stack(phases).view(*stride, *phases[0].shape)
-    dims = len(size)
-    order = [dims, *[d for n in range(dims) for d in (dims + 1 + n, n)], 2 * dims + 1]
     sizes = [n * s for n, s in zip(count, stride, strict=True)]
-    x = whole.permute(*order).reshape(y.shape[0], *sizes, whole.shape[-1])
+    x = woven(phases, stride).view(y.shape[0], *sizes, phases[0].shape[-1])
     crop = (slice(None), *[slice(n) for n in size])
     return channels_second(x[crop])
 
 
-def phase(y: Tensor, w: Tensor, geometry: Geometry, count: Sizes, offset: Sizes) -> Tensor:
-    """The places offset, offset + stride, … of x, channels last."""
+def woven(phases: Sequence[Tensor], stride: Sizes) -> Tensor:
+    """Phases (n, *count, channels) in turn, one line of channels after the other."""
+    parts = [*phases]
+    for s in reversed(stride):
+        groups = [parts[k : k + s] for k in range(0, len(parts), s)]
+        parts = [(ops.cat(group, -1) if s > 1 else group[0]).flatten(-2) for group in groups]
+    return parts[0]
+
+
+class Cut(NamedTuple):
+    """The part of a weight that every ``stride``-th place meets, in one dimension.
+
+    Args:
+        begin: its first element.
+        stride: the distance of its elements.
+        kernel: how many they are.
+        dilation: the distance of the places of y that they meet.
+        low: how far before y the first of these is.
+    """
+
+    begin: int
+    stride: int
+    kernel: int
+    dilation: int
+    low: int
+
+    def reach(self, count: int) -> int:
+        """From the first place of y that is met to the last, for ``count`` places."""
+        return count + (self.kernel - 1) * self.dilation
+
+
+def cut_of(kernel: int, stride: int, padding: int, dilation: int, offset: int) -> Cut:
+    """What the places offset, offset + stride, … of x meet."""
+    begin = (offset + padding) % stride
+    met = max(0, -(-(kernel - begin) // stride))
+    low = (met - 1) * dilation - (offset + padding - begin) // stride
+    return Cut(begin, stride, met, dilation, low)
+
+
+def phase(
+    z: Tensor, low: Sizes, w: Tensor, geometry: Geometry, count: Sizes, cuts: Sequence[Cut]
+) -> Tensor:
+    """Every ``stride``-th place of x, channels last; ``z`` is y, which begins at ``low``."""
     dims, groups = len(count), geometry.groups
     places, positions, g = letters_of(dims, groups)
-    channels = w.shape[1] * groups
-    cut: list[Any] = [slice(None)] * 2
-    kernel, low = [], []
-    sides = zip(w.shape[2:], geometry.stride, geometry.padding, geometry.dilation, strict=True)
-    for (k, s, p, d), b in zip(sides, offset, strict=True):
-        begin = (b + p) % s
-        kernel.append(max(0, -(-(k - begin) // s)))
-        cut.append(slice(begin, None, s))
-        low.append((kernel[-1] - 1) * d - (b + p - begin) // s)
+    channels, kernel = w.shape[1] * groups, tuple([c.kernel for c in cuts])
     if 0 in kernel:
-        return ops.zeros(y.shape[0], *count, channels, dtype=y.dtype)
-    dilation = tuple([-d for d in geometry.dilation])
-    size = tuple([n + (k - 1) * -d for n, k, d in zip(count, kernel, dilation, strict=True)])
-    z = framed(y, tuple(low), size, groups, prod(kernel) > 1)
-    v = sliding(z, tuple(kernel), (1,) * dims, dilation, count)
-    part = grouped(w[tuple(cut)] if any([s > 1 for s in geometry.stride]) else w, groups)
-    letters = f"n{places}{positions}{g}o", f"{g}oc{positions}", f"n{places}{g}c"
-    tile = tile_of(v, channels, geometry, BACKWARD)
-    x = multiplied(v, part, letters, groups, w.shape[1], tile)
-    return x.view(y.shape[0], *count, channels)
+        return ops.zeros(z.shape[0], *count, channels, dtype=z.dtype)
+    begins = [first - c.low for first, c in zip(low, cuts, strict=True)]
+    ends = [b + c.reach(n) for b, c, n in zip(begins, cuts, count, strict=True)]
+    if any(begins) or any([n != end for n, end in zip(z.shape[1:], ends, strict=False)]):
+        z = z[(slice(None), *map(slice, begins, ends))]
+    v = sliding(z, kernel, (1,) * dims, tuple([-c.dilation for c in cuts]), count)
+    if any([c.stride > 1 for c in cuts]):
+        w = w[(slice(None), slice(None), *[slice(c.begin, None, c.stride) for c in cuts])]
+    apart, w = are_apart(groups, w.shape[1], len(w) // groups), grouped(w, groups)
+    lanes = "og" if apart else f"{g}o"
+    letters = f"n{places}{positions}{lanes}", f"{g}oc{positions}", f"n{places}{g}c"
+    if apart:
+        x = channelwise(v, w, letters)
+    else:
+        x = contract(v, w, letters, tile_of(v, channels, geometry, BACKWARD))
+    return x.reshape(z.shape[0], *count, channels)

@@ -36,6 +36,7 @@ from rushlight.ops.base import (
     unrecorded,
 )
 from rushlight.ops.elements import wide
+from rushlight.ops.programs import LARGE
 from rushlight.ops.samples import Fails, T
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, new, wrap
 
@@ -180,7 +181,7 @@ class Unary(Elementwise, abstract=True):
     inplace = True
     errors: Sequence[Fails] = (Fails(TypeError, "must be Tensor, not list", [1.0]),)
 
-    def make(self) -> Callable[..., Any]:
+    def entry(self, large: Callable[..., Any] | None) -> Callable[..., Any]:
         name = self.name
         kernels = self.kernels = Kernels(self)
         single = kernels.first_choice(FLOAT32)
@@ -192,6 +193,8 @@ class Unary(Elementwise, abstract=True):
                 x = input._array
             except AttributeError:
                 raise messages.expected_tensor(name, "input", 1, input) from None
+            if large is not None and type(x) is ndarray and x.size >= LARGE and out is None:
+                return large(input)
             kind = x.dtype
             kernel = single if kind is FLOAT32 else kernels[kind]
             try:

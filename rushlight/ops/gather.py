@@ -51,6 +51,7 @@ class Gather(Op):
             [4, 3]])
     """
 
+    fused = True
     samples = [
         S(T(3, 4), 1, at([0, 3, 3], [1, 1, 0])),
         S(T(3, 4), 0, at([0, 2, 1, 0])),
@@ -251,6 +252,7 @@ class IndexSelect(Op):
             [1, 2]])
     """
 
+    fused = True
     samples = [
         S(T(3, 4), 0, at(2, 0, 2)),
         S(T(3, 4), -1, at(1)),

@@ -339,6 +339,7 @@ class Softplus(Formula):
     namespace = SPACE
     method = inplace = False
     kinds = "f"
+    fused = True
     samples = [*SAMPLES, S(T(3, 4), 2.0), S(T(3, 4), beta=0.5, threshold=0.4)]
     errors = ERRORS
 
@@ -365,6 +366,7 @@ class Logsigmoid(Unary):
     namespace = SPACE
     method = inplace = False
     kinds = "f"
+    fused = True
     samples = [*unary_samples(), S(T(3, low=-100, high=100))]
     errors = [*Unary.errors, NOT_FOR_INTEGERS]
 
@@ -385,6 +387,7 @@ class Softshrink(Formula):
     namespace = SPACE
     method = inplace = False
     kinds = "f"
+    fused = True
     arithmetic = True
     samples = [*SAMPLES, S(T(3, 4), 1.0), S(T(3), lambd=0.0)]
     errors = [

@@ -14,6 +14,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from rushlight.autograd.modes import local
 from rushlight.config import config
 from rushlight.symbol import TraceError
@@ -48,6 +50,12 @@ def compilable() -> bool:
     state = local.state
     plain = state.trace is None and not state.anomaly and Compiler.load is not None
     return plain and config.fuse_eager
+
+
+def is_large(x: Any) -> bool:
+    """Whether ``x`` is a tensor of so many elements that a program pays; a symbol is none."""
+    array = x._array if isinstance(x, Tensor) else None
+    return type(array) is ndarray and array.size >= LARGE
 
 
 class Recurring:
@@ -138,7 +146,7 @@ def fused(call: Callable[..., Any], work: Work | None = None) -> Callable[..., A
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get("input")
-        if not isinstance(x, Tensor) or not compilable() or x._array.size < LARGE:
+        if not is_large(x) or not compilable():
             return call(*args, **kwargs)
         return programs.run(args, kwargs)
 

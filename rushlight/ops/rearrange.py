@@ -27,6 +27,7 @@ class Flip(Op):
             [1, 2]])
     """
 
+    fused = True
     samples = [S(T(2, 3), (0, -1)), S(T(2, 3), (1,)), S(T(3), ()), S(T(), (0,)), S(T(0, 2), (0,))]
     errors = [
         Fails(RuntimeError, "dim 0 appears multiple times", T(2, 3), (0, 0)),
@@ -264,6 +265,7 @@ def tile(input: Tensor, *times: int | Sequence[int], dims: Sequence[int] | None 
 
 
 @composite(
+    fused=True,
     samples=[
         S(T(2, 3), 2),
         S(T(2, 3), 2, 1),

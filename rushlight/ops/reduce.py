@@ -307,6 +307,7 @@ class Prod(Fold):
     tensor([ 2., 12.])
     """
 
+    fused = True
     samples = [
         S(T(3, 4)),
         S(T(3, 5), 1),

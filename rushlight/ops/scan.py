@@ -30,6 +30,7 @@ class Accumulate(Op, abstract=True):
     """A running sum or product; single precision is accumulated in double, as PyTorch does."""
 
     inplace = True
+    fused = True
     errors = (*ERRORS, Fails(NotImplementedError, "'Bool'", T(3), 0, dtype=dtypes.bool_))
     combine: np.ufunc
     how: str

@@ -184,6 +184,7 @@ class ScatterAdd(Write):
     """
 
     operands = ("x", "src", "index")
+    fused = True
     samples = [*SOURCE_SAMPLES, REPEATED]
     errors = [
         *SOURCE_ERRORS,
@@ -279,6 +280,7 @@ class IndexAdd(Write):
     """
 
     operands = ("x", "source", "index")
+    fused = True
     samples = [*ALONG_SAMPLES, S(T(3, 4), 0, at(2, 0, 2), T(3, 4), alpha=-2)]
     errors = [
         *ALONG_ERRORS,

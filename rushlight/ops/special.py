@@ -21,6 +21,7 @@ class Special(Unary, abstract=True):
 
     kinds = "bif"
     floats = True
+    fused = True
 
 
 class Erf(Special):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from rushlight import dtypes
@@ -43,6 +44,13 @@ def transposed_in(
     return x if batched else x.squeeze(0)
 
 
+def transposed_work(y: Sequence[int], weight: Sequence[int], *_bias: Sequence[int]) -> int:
+    """The multiply-adds of all elements that lay a multiple of the weight."""
+    if not len(weight) - 1 <= len(y) <= len(weight):
+        return 0
+    return prod(y) * prod(weight[1:])
+
+
 def transposed_errors(dims: int) -> list[Fails]:
     """What all three functions refuse."""
     x, w = (2, 4, *[5] * dims), (4, 6, *[3] * dims)
@@ -77,6 +85,8 @@ def transposed_errors(dims: int) -> list[Fails]:
 
 
 @composite(
+    fused=True,
+    work=transposed_work,
     namespace="nn.functional",
     method=False,
     kinds="ifc",
@@ -115,6 +125,8 @@ def conv_transpose1d(
 
 
 @composite(
+    fused=True,
+    work=transposed_work,
     namespace="nn.functional",
     method=False,
     kinds="ifc",
@@ -165,6 +177,8 @@ def conv_transpose2d(
 
 
 @composite(
+    fused=True,
+    work=transposed_work,
     namespace="nn.functional",
     method=False,
     kinds="ifc",

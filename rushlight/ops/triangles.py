@@ -19,6 +19,7 @@ class Triangle(Op, abstract=True):
     """The elements of matrices on one side of a diagonal, zeros elsewhere."""
 
     inplace = True
+    fused = True
     inside: Callable[..., Any]  # of (column - row, diagonal)
     samples = [S(T(3, 4)), S(T(2, 3, 3), 1), S(T(4, 3), diagonal=-1), S(T(2, 2), 9), S(T(0, 3))]
     errors = [Fails(RuntimeError, "must have at least 2 dimensions", T(3))]

@@ -284,3 +284,22 @@ def test_a_bias_of_channels_that_fill_no_registers(channels: int) -> None:
 
     found = rl.compile(net, fullgraph=True)(x, w, bias)
     np.testing.assert_allclose(found.numpy(), net(x, w, bias).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("each", [(1, 1), (1, 3), (2, 2), (4, 2), (5, 4)])
+@pytest.mark.parametrize(("stride", "kernel"), [(1, 3), (2, 3), (2, 4)])
+def test_groups_in_lanes(each: tuple[int, int], stride: int, kernel: int) -> None:
+    """Forward and both gradients of many small groups, in dynamic mode and compiled."""
+    groups, (channels, results) = 16, each
+    x = rl.randn(2, groups * channels, 9, 8, requires_grad=True)
+    w = rl.randn(groups * results, channels, kernel, kernel, requires_grad=True)
+
+    def layer(x: rl.Tensor, w: rl.Tensor) -> rl.Tensor:
+        return rl.nn.functional.conv2d(x, w, None, stride, 1, groups=groups)
+
+    found = []
+    for function in (layer, rl.compile(layer)):
+        y = function(x, w)
+        found.append((y, *rl.autograd.grad(y.square().sum(), (x, w))))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-4, atol=1e-3)

@@ -134,3 +134,61 @@ def test_large_activations_in_place(name: str) -> None:
             for inplace in (True, False)
         ]
         np.testing.assert_allclose(own, copied, rtol=1e-5, atol=1e-6)
+
+
+def places(count: int, *shape: int) -> rl.Tensor:
+    return rl.randint(0, count, shape, generator=rl.Generator().manual_seed(1))
+
+
+LARGE = {
+    "sigmoid": lambda x: x.sigmoid(),
+    "erf": lambda x: x.erf(),
+    "lgamma": lambda x: x.lgamma(),
+    "selu": lambda x: rl.selu(x),
+    "softplus": lambda x: F.softplus(x, 2.0),
+    "logsigmoid": lambda x: F.logsigmoid(x),
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "mish": lambda x: F.mish(x),
+    "prelu": lambda x: F.prelu(x, x[0]),
+    "prod": lambda x: (x / 2 + 1).prod(1),
+    "cumsum": lambda x: x.cumsum(1),
+    "cumprod": lambda x: (x / 9 + 1).cumprod(1),
+    "tril": lambda x: x.tril(2),
+    "flip": lambda x: x.flip(0, 1),
+    "repeat_interleave": lambda x: x.repeat_interleave(3, 1),
+    "gather": lambda x: x.gather(1, places(16, 1040, 20)),
+    "index_select": lambda x: x.index_select(0, places(1040, 50)),
+    "index_add": lambda x: x.index_add(0, places(1040, 50), x[:50], alpha=2),
+    "scatter_add": lambda x: x.scatter_add(1, places(16, 1040, 16), x * x),
+    "conv_transpose1d": lambda x: F.conv_transpose1d(x.view(10, 104, 16), x[:104, :6, None] / 99),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_operands_run_as_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, x, run, calls = LARGE[name], rl.randn(1040, 16, requires_grad=True), Programs.run, []
+
+    def counted(self: Programs, args: Any, kwargs: Any) -> Any:
+        calls.append(self.call.__name__)
+        return run(self, args, kwargs)
+
+    monkeypatch.setattr(Programs, "run", counted)
+    found = []
+    for fuse in (True, False):
+        monkeypatch.setattr(rl.config, "fuse_eager", fuse)
+        y = function(x)
+        (slope,) = rl.autograd.grad(y.square().sum(), x, create_graph=True)
+        found.append((y, slope, *rl.autograd.grad(slope.square().sum(), x)))
+    assert name in calls
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "erf", "cumsum", "tril"])
+def test_large_operands_in_place(name: str) -> None:
+    weight, own = rl.randn(200, 100, requires_grad=True), (1,) if name == "cumsum" else ()
+    kept, written = weight * 2, weight * 2
+    both = getattr(kept, name)(*own), getattr(written, f"{name}_")(*own)
+    slopes = [rl.autograd.grad(y.square().sum(), weight)[0] for y in both]
+    for a, b in (both, slopes):
+        np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-5, atol=1e-5)

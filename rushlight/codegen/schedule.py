@@ -259,7 +259,8 @@ class Nest:
         elif outer < SQUARES:
             length = -(-vector.size * outer // SQUARES // (4 * LANES)) * 4 * LANES
         cuts = [n for n in (16, 8, 4, 2) if across.size % (n * TILE) == 0]
-        if cuts and -(-vector.size // length) * outer < SQUARES:
+        large = outer * vector.size * across.size > PARALLEL
+        if cuts and large and -(-vector.size // length) * outer < SQUARES:
             across = self.cut(across, across.size // cuts[0])
         if length < vector.size or len(self.rows) == 2:
             window = Window(Loop("part", -(-vector.size // length)), vector, length)

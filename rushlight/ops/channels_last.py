@@ -410,10 +410,12 @@ def phase(
     begins = [first - c.low for first, c in zip(low, cuts, strict=True)]
     ends = [b + c.reach(n) for b, c, n in zip(begins, cuts, count, strict=True)]
     if any(begins) or any([n != end for n, end in zip(z.shape[1:], ends, strict=False)]):
-        z = z[(slice(None), *map(slice, begins, ends))]
+        place = (slice(None), *map(slice, begins, ends))
+        z = z[place]
     v = sliding(z, kernel, (1,) * dims, tuple([-c.dilation for c in cuts]), count)
     if any([c.stride > 1 for c in cuts]):
-        w = w[(slice(None), slice(None), *[slice(c.begin, None, c.stride) for c in cuts])]
+        met = (slice(None), slice(None), *[slice(c.begin, None, c.stride) for c in cuts])
+        w = w[met]
     apart, w = are_apart(groups, w.shape[1], len(w) // groups), grouped(w, groups)
     lanes = "og" if apart else f"{g}o"
     letters = f"n{places}{positions}{lanes}", f"{g}oc{positions}", f"n{places}{g}c"

@@ -66,6 +66,8 @@ def compile(
     """
     if backend in ("rushlight", "inductor"):  # others may have modes of their own
         check_options(mode, options)
+    if dynamic not in (None, True, False):
+        raise TypeError(f"compile(): dynamic must be True, False or None, not {dynamic!r}")
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,

@@ -148,6 +148,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
     >>> rl.fori_loop(1, 6, lambda i, product: product * i, rl.tensor(1))
     tensor(120)
     """
+    for bound in (lower, upper):
+        if kind_of_bound(bound) >= dtypes.FLOAT:
+            got = bound.dtype if isinstance(bound, Tensor) else bound.__class__.__name__
+            raise TypeError(f"fori_loop: a bound must be an int or an integer tensor, not {got}")
     graphs = traced()
     if graphs is not None and (isinstance(lower, Tensor) or isinstance(upper, Tensor)):
         begin, end = [tensor_of(x).to(dtypes.int64).reshape(()) for x in (lower, upper)]
@@ -289,6 +293,13 @@ def rows_of(name: str, leaves: Sequence[Tensor], length: int | None) -> int:
     if sizes[0] < 0:
         raise ValueError(f"{name}: length= must not be negative, got {sizes[0]}")
     return sizes[0]
+
+
+def kind_of_bound(n: Any) -> int:
+    """The category of dtypes that a number, or a tensor of one, belongs to."""
+    if isinstance(n, Tensor):
+        return n.dtype.category
+    return dtypes.INT if is_extent(n) or isinstance(n, (int, np.integer)) else dtypes.FLOAT
 
 
 def whole(n: Any) -> int:

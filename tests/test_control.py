@@ -104,3 +104,13 @@ def test_errors_of_type_name_both_types(call: Callable[[], Any], message: str) -
 def test_errors_of_value_say_what_was_given(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("bounds", [(0.5, 3), (0, 3.0), (0, rl.tensor(3.0))])
+def test_bounds_of_fori_loop_are_ints(bounds):
+    def run(x):
+        return rl.fori_loop(*bounds, lambda i, x: x + 1, x)
+
+    for function in (run, rl.compile(run, fullgraph=True)):
+        with pytest.raises(TypeError, match="a bound must be an int or an integer tensor"):
+            function(rl.ones(2))

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rushlight.c.snippets import STORED, Snippets
+from rushlight.c.snippets import STORED, Snippets, bare
 from rushlight.codegen.instructions import LOGIC, SMALL, bits_of
 from rushlight.codegen.values import FLOATS, INDEX, RELATIONS, SIGNED, Builder, Value
 
@@ -88,6 +88,8 @@ def loaded(text: str, kind: str, snippets: Snippets) -> str:
 
 def stored(text: str, kind: str, snippets: Snippets) -> str:
     """What is kept in memory of a value."""
+    if kind == "b1":
+        return f"(uint8_t){text}" if text.isidentifier() else f"(uint8_t)({bare(text)})"
     return snippets.call(f"narrow_{kind}", text) if kind in SMALL else text
 
 

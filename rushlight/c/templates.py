@@ -196,6 +196,7 @@ int main(void) {
     if (!code) code = @name@_run(@names@);
     if (code) {
         fprintf(stderr, "%s\\n", @name@_message(code));
+        free(memory);
         return 1;
     }
 @shown@

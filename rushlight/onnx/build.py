@@ -18,7 +18,7 @@ from rushlight.jit.parts import Part
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.onnx import importers  # noqa: F401 - registers the ops
-from rushlight.onnx.elements import HELD, array_of, dense
+from rushlight.onnx.elements import HELD, array_of, dense, element_of
 from rushlight.onnx.errors import NodeError, OnnxError
 from rushlight.onnx.importers.registry import Importer, find
 from rushlight.onnx.program import Body, Call, Slot, Step
@@ -206,7 +206,9 @@ class Builder:
         if not self.depth:  # initializers that may be given as inputs are given last, by name
             inputs = sorted(inputs, key=lambda name: name in arrays)
         outputs = [value.name for value in proto.output]
-        return self.body(inputs, outputs, proto.node, arrays, set(outer), bound or {})
+        made = self.body(inputs, outputs, proto.node, arrays, set(outer), bound or {})
+        made.stated = [stated_type(value.type) for value in proto.output]
+        return made
 
     def function(self, proto: Any, attributes: Bound) -> Importer:
         """A FunctionProto as a node with these attributes calls it.
@@ -374,6 +376,16 @@ class Builder:
                 return attribute.tp
             case kind:
                 raise OnnxError(f"{attribute.name!r} is an attribute of type {kind}")
+
+
+def stated_type(message: Any) -> tuple[dtypes.dtype, list[int]]:
+    """The elements and sizes of a TypeProto; a size that varies is 0, and elements are floats."""
+    tensor = message.tensor_type
+    try:
+        kind = dtypes.from_numpy(element_of(tensor.elem_type).numpy)
+    except (OnnxError, KeyError):
+        kind = dtypes.float32
+    return kind, [max(0, d.dim_value) for d in tensor.shape.dim]
 
 
 def too_many() -> OnnxError:

@@ -9,3 +9,7 @@ class OnnxError(RuntimeError):
 
 class NodeError(OnnxError):
     """One whose message names the node already."""
+
+
+class Unholdable(OnnxError):
+    """A node that runs in dynamic mode only: while a function is traced, that ends the trace."""

@@ -130,6 +130,11 @@ def export(
         if not traced.outputs:
             raise OnnxExporterError("the model returns no tensor, so a file of it has no result")
         outputs = chosen_names("output_names", output_names, traced.outputs)
+        twice = sorted({*inputs} & {*outputs})
+        if twice:
+            raise ValueError(
+                f"onnx.export(): an input and an output are called {twice[0]!r}; names must differ"
+            )
         check_writes(traced, training)
         if traced.said:
             warn(
@@ -166,6 +171,8 @@ def refuse_custom(table: Any, opsets: Any, functions: Any) -> None:
 def checked_opset(version: int | None) -> int:
     newest = required().defs.onnx_opset_version()
     version = OPSET if version is None else version
+    if type(version) is not int:
+        raise TypeError(f"onnx.export(): opset_version must be an int, not {version!r}")
     if not OLDEST <= version <= newest:
         raise ValueError(
             f"onnx.export(): opset_version={version}, but versions {OLDEST} to {newest} can be "

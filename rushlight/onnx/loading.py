@@ -8,7 +8,8 @@ import stat
 from typing import Any
 
 from rushlight.errors import kind as kind_of
-from rushlight.onnx.build import Finder, in_order
+from rushlight.errors import warn
+from rushlight.onnx.build import Finder, in_order, versions_of
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.external import Folder
 from rushlight.onnx.module import OnnxModule
@@ -56,6 +57,7 @@ def load(f: Any) -> OnnxModule:
         model = parsed(onnx, data)
         module = OnnxModule(model, standard(onnx), Folder(folder))
         check(onnx, model)
+        tell_of_version(onnx, model, name)
     except OnnxError as error:
         raise OnnxError(f"{name}: {error}") from None
     except RecursionError:
@@ -123,6 +125,16 @@ def check(onnx: Any, model: Any) -> None:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         raise OnnxError(" ".join(str(error).split())) from None
+
+
+def tell_of_version(onnx: Any, model: Any, name: str) -> None:
+    """A warning if the file's operators are newer than any that is known."""
+    newest, version = onnx.defs.onnx_opset_version(), versions_of(model.opset_import).get("", 0)
+    if version > newest:
+        warn(
+            f"{name}: it needs version {version} of ONNX's operators, and the newest one known "
+            f"here is {newest}: operators are taken as they are there."
+        )
 
 
 def standard(onnx: Any) -> Finder:

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight import dtypes
+from rushlight.errors import user_line
 from rushlight.nn.module import Module
-from rushlight.onnx.errors import NodeError
+from rushlight.onnx.errors import NodeError, Unholdable
 from rushlight.onnx.importers.registry import Importer
 from rushlight.symbol import TraceError
 
@@ -69,6 +71,8 @@ class Step:
             results = self.importer(given, self.names, options)
         except (TraceError, NodeError):
             raise
+        except Unholdable as error:
+            raise TraceError(f"{self.label} at {user_line()}: {error}") from None
         except Exception as error:
             raise NodeError(f"{self.label}: {error}") from error
         if type(results) is not tuple:
@@ -92,6 +96,10 @@ class Closure:
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         return self.body.run(self.outer, self.training, *arguments)
+
+    def stated(self) -> Sequence[tuple[dtypes.dtype, list[int]]]:
+        """The types that the file states for the outputs; sizes that vary are 0."""
+        return self.body.stated
 
     def endless(self) -> bool:
         """Whether the first output, a loop's condition, is the second input or always true."""
@@ -127,10 +135,12 @@ class Body:
         constants: values that the file holds and that nothing changes.
         slots: tensors that the module holds.
         count, height: how many steps there are, with those inside, and how deep they are nested.
+        stated: the types of the outputs, as far as the file says.
     """
 
     __slots__ = (
-        *("captures", "constants", "count", "height", "inputs", "outputs", "slots", "steps"),
+        *("captures", "constants", "count", "height", "inputs", "outputs", "slots", "stated"),
+        "steps",
     )
 
     def __init__(
@@ -144,6 +154,7 @@ class Body:
     ) -> None:
         self.inputs, self.outputs, self.steps = tuple(inputs), tuple(outputs), tuple(steps)
         self.constants, self.slots, self.captures = dict(constants), tuple(slots), tuple(captures)
+        self.stated: Sequence[tuple[dtypes.dtype, list[int]]] = ()
         inner = [body for step in self.steps for body in step.inner()]
         self.count: int = len(self.steps) + sum([body.count for body in inner])
         self.height: int = 1 + max([body.height for body in inner], default=0)

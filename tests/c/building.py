@@ -12,7 +12,7 @@ import numpy as np
 import rushlight as rl
 from rushlight.tensor import Tensor
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-pedantic")
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-pedantic")
 SANITIZED = (*STRICT, "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 FAST = (*STRICT, "-O3", "-march=native", "-ffp-contract=off")
 ROLES = ("input", "number", "changed input", "output")

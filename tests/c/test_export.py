@@ -17,7 +17,7 @@ import rushlight.nn.functional as F
 from rushlight import Tensor, nn
 from rushlight.c.file import Unsupported
 from rushlight.symbol import TraceError
-from tests.c.building import FAST, STRICT, Failure, assert_close, build, check
+from tests.c.building import FAST, SANITIZED, STRICT, Failure, assert_close, build, check
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 
@@ -324,6 +324,15 @@ def test_the_example_runs(tmp_path: Path) -> None:
     subprocess.run(["gcc", *FAST, *files, "-o", program, "-lm"], check=True, cwd=tmp_path)
     ran = subprocess.run([program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("y[0] = ")
+
+
+def test_the_example_leaves_no_memory_behind_after_an_error(tmp_path: Path) -> None:
+    path = rl.export_c(nn.Linear(3, 2), rl.ones(1, 3), dir=tmp_path)
+    program, main = str(tmp_path / "linear"), str(tmp_path / "linear_main.c")
+    subprocess.run(["gcc", *SANITIZED, str(path), main, "-o", program, "-lm"], check=True)
+    (tmp_path / "linear.weights").unlink()
+    ran = subprocess.run([program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "the file could not be opened\n")
 
 
 def test_the_example_has_names_of_its_own(tmp_path: Path) -> None:

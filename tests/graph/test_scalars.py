@@ -55,3 +55,41 @@ def test_a_number_of_steps_that_is_none() -> None:
 def test_an_int_of_more_than_64_bits_is_an_error() -> None:
     with pytest.raises(OverflowError, match="a graph has 64 bits"):
         rl.compile(lambda x: int(x.sum()), fullgraph=True)(rl.tensor([1e30]))
+
+
+def member(x: Any) -> Any:
+    return x * 2 if x.sum() in (3, 6) else x
+
+
+def no_member(x: Any) -> Any:
+    n = int(x.sum())
+    return x if n not in [3, n + 1, x.max()] else -x
+
+
+def between(x: Any) -> Any:
+    return x + 1 if 0 < x.sum() in (3.0, 9.0) else x
+
+
+@pytest.mark.parametrize("function", [member, no_member, between])
+def test_membership(function: Callable[..., Any]) -> None:
+    compiled = rl.compile(function, fullgraph=True)
+    for n in (1.0, 2.0, 3.0, 0.0, -1.0):
+        x = rl.full((3,), n)
+        assert rl.equal(compiled(x), function(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: math.hypot(x.sum().item(), 2.0),
+        lambda x: math.copysign(3.0, x.sum().item()),
+        lambda x: math.fmod(x.sum().item(), 2),
+        lambda x: math.degrees(x.sum().item()),
+        lambda x: math.radians(x.sum().item()),
+    ],
+    ids=["hypot", "copysign", "fmod", "degrees", "radians"],
+)
+def test_functions_of_math(function: Callable[..., Any]) -> None:
+    compiled = rl.compile(function, fullgraph=True)
+    for n in (5.5, -7.25, 0.0):
+        assert compiled(rl.tensor([n])) == pytest.approx(function(rl.tensor([n])), rel=1e-12)

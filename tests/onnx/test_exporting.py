@@ -640,3 +640,10 @@ def test_batch_norm_can_be_put_back(tmp_path: Path, affine: bool) -> None:
     assert not rl.equal(before, loaded.state_dict()["1.running_mean"])
     model.load_state_dict(loaded.state_dict(), strict=False)
     assert rl.allclose(model.eval()(x), loaded.eval()(x), atol=1e-6)
+
+
+def test_arguments_that_make_no_sense() -> None:
+    with pytest.raises(TypeError, match="opset_version must be an int, not 'a'"):
+        rl.onnx.export(lambda x: x * 2, rl.ones(2), opset_version="a")
+    with pytest.raises(ValueError, match="an input and an output are called 'o'"):
+        rl.onnx.export(lambda x: x * 2, rl.ones(2), input_names=["o"], output_names=["o"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.symbol import TraceError
 from rushlight.testing import assert_close
 
 onnx = pytest.importorskip("onnx")
@@ -90,3 +91,39 @@ def test_slices_that_are_damaged(axes: list[int], message: str) -> None:
     arrays = {name: np.array(value, np.int64) for name, value in numbers.items()}
     with pytest.raises(RuntimeError, match=rf"node 'y' \(Slice\): {message}"):
         rl.onnx.load(model(text, 13, **arrays))(rl.ones(3, 4))
+
+
+STACKED = """
+g (int64 n, float[3] x) => (float[3] y, {kind}[A, B] s) {{
+    t = Constant<value = bool {{1}}>()
+    y, s = Loop(n, t, x) <
+        body = b (int64 i, bool c, float[3] h) => (bool co, float[3] ho, {kind}[{size}] r) {{
+            co = Identity(c)
+            ho = Add(h, h)
+            r = {result}
+        }}
+    >
+}}
+"""
+
+
+@pytest.mark.parametrize("size", ["3", "K"])
+@pytest.mark.parametrize(
+    ("kind", "result"), [("float", "Mul(h, h)"), ("int64", "Cast<to = 7>(h)")], ids=["f", "i"]
+)
+def test_the_stacked_results_of_a_loop_without_steps(kind: str, result: str, size: str) -> None:
+    net = rl.onnx.load(model(STACKED.format(kind=kind, size=size, result=result)))
+    dtype = rl.float32 if kind == "float" else rl.int64
+    for n in (2, 0):
+        stacked = net(rl.tensor(n), rl.ones(3))[1]
+        assert (stacked.shape, stacked.dtype) == ((n, 3), dtype)
+
+
+def test_a_loop_with_as_many_rows_as_values_say_runs_in_dynamic_mode() -> None:
+    net = rl.onnx.load(model(STACKED.format(kind="float", size=3, result="Mul(h, h)")))
+    compiled = rl.compile(net)
+    with pytest.warns(UserWarning, match=r"node 'y' \(Loop\) at .*test_importers.py:\d+: how many"):
+        assert compiled(rl.tensor(2), rl.ones(3))[1].shape == (2, 3)
+    assert compiled(rl.tensor(5), rl.ones(3))[1].shape == (5, 3)
+    with pytest.raises(TraceError, match="run the model outside the compiled function"):
+        rl.compile(net, fullgraph=True)(rl.tensor(2), rl.ones(3))

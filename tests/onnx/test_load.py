@@ -563,3 +563,9 @@ def test_tensors_of_a_model_may_be_replaced() -> None:
     assert_close(again(x), net(x))
     rl.nn.utils.parametrize.register_parametrization(net.last, "bias", rl.nn.Softplus())
     assert_close(net(x) - again(x), rl.full((3, 7), 2.0).log())
+
+
+def test_a_file_for_newer_operators_is_told_of() -> None:
+    text = "g (float[N] x) => (float[N] y) { y = Neg(x) }"
+    with pytest.warns(UserWarning, match=r"version 999 of ONNX's operators, and the newest"):
+        rl.onnx.load(model(text, opset=999))

@@ -65,3 +65,9 @@ def test_a_compiled_function_shows_what_is_of_use() -> None:
     assert shown == sorted(
         ["dynamic", "explain", "fullgraph", "function", "graph", "mark", "name", "reset"]
     )
+
+
+def test_dynamic_is_a_bool_or_none() -> None:
+    with pytest.raises(TypeError, match="dynamic must be True, False or None, not 'yes'"):
+        rl.compile(lambda x: x, dynamic="yes")
+    assert rl._dynamo.mark_dynamic is rl.mark_dynamic

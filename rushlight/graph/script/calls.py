@@ -359,9 +359,13 @@ def joined(values: Any, neutral: bool, join: Callable[..., Any]) -> Any:
     return found
 
 
+NAMES = {"fabs": "abs", "degrees": "rad2deg", "radians": "deg2rad"}
+"""Functions of ``math`` that tensors have under other names."""
+
+
 def formula(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of ``math``, also of numbers that only the graph knows."""
-    name = {"fabs": "abs"}.get(function.__name__, function.__name__)
+    name = NAMES.get(function.__name__, function.__name__)
 
     def call(*args: Any) -> Any:
         if not any([isinstance(x, Scalar) for x in args]):
@@ -376,7 +380,7 @@ def formula(function: Callable[..., Any]) -> Callable[..., Any]:
 FORMULAS = (
     "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh",
     "cosh", "asin", "acos", "atan", "atan2", "erf", "fabs", "pow", "floor", "ceil", "trunc",
-    "isnan", "isinf", "isfinite",
+    "isnan", "isinf", "isfinite", "hypot", "copysign", "fmod", "degrees", "radians",
 )  # fmt: skip
 BUILTINS: dict[Any, Any] = {
     range: rows.counted,

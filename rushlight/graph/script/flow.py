@@ -29,6 +29,7 @@ from rushlight.graph.watches import MISSING
 from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
+MEMBERSHIP = ("in_", "not_in")
 SAMENESS = {"is_": "eq", "is_not": "ne"}
 ANSWER = "_script_answer"  # the variable of what a condition has said
 ATTEMPTS = 6  # until the types of what a loop carries must agree
@@ -399,6 +400,9 @@ def compare(line: int, left: Any, relation: str, right: Any) -> Any:
 
     There is one True and one False, so bools that only the graph knows are compared by value.
     """
+    if relation in MEMBERSHIP:
+        found = contained(line, left, right)
+        return found if relation == "in_" else negated(line, found)
     if relation in SAMENESS:
         unknown = isinstance(left, Scalar) or isinstance(right, Scalar)
         if unknown and kind_of(left) is kind_of(right) is bool:
@@ -409,6 +413,18 @@ def compare(line: int, left: Any, relation: str, right: Any) -> Any:
     elif isinstance(right, Host) and kind_of(left) is not None:
         right = scalar(right)
     return getattr(operator, relation)(left, right)
+
+
+def contained(line: int, left: Any, right: Any) -> Any:
+    """``left in right``: in a tuple or list, whether it equals one of the elements."""
+    several = type(right) in (tuple, list)
+    if not several or not any([isinstance(x, (Tensor, Scalar)) for x in (left, *right)]):
+        return left in right
+    found: Any = False
+    for x in right:
+        same = True if left is x else compare(line, left, "eq", x)
+        found = either(line, found, functools.partial(lambda answer: answer, truth(same)))
+    return found
 
 
 def chain(line: int, left: Any, relation: str, right: Any, *rest: Any) -> Any:

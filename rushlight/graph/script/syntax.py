@@ -34,7 +34,7 @@ from rushlight.graph.script.names import (
 HELPERS = "__script__"
 RELATIONS: dict[type, str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
-    ast.Is: "is_", ast.IsNot: "is_not",
+    ast.Is: "is_", ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in",
 }  # fmt: skip
 STAYS = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 """Expressions that mean something else in a function of their own."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight import control, dtypes
 from rushlight.autograd.modes import local
-from rushlight.onnx.errors import NodeError, OnnxError
+from rushlight.onnx.errors import NodeError, OnnxError, Unholdable
 from rushlight.onnx.importers.registry import integer, known, op, tensor_of
 from rushlight.ops import ops
 from rushlight.tensor import Tensor
@@ -47,7 +47,10 @@ def loop(trip_count: Any, cond: Any, *carried: Any, body: Any, outputs: int) -> 
     if given and body.endless() and isinstance(trip_count, np.ndarray):
         return swept(integer(trip_count), values, body)
     if scans:
-        raise OnnxError("how many rows its results have depends on values: no graph can hold that")
+        raise Unholdable(
+            "how many rows its results have depends on values, so a graph cannot hold it: run the "
+            "model outside the compiled function"
+        )
 
     def test(i: Tensor, go: Tensor, *rest: Tensor) -> Tensor:
         return go if trip_count is None else ops.logical_and(go, i < tensor_of(trip_count))
@@ -72,7 +75,17 @@ def unrolled(trip_count: Any, cond: Any, carried: Sequence[Any], body: Any, scan
         for column, value in zip(rows, after[len(values) :], strict=True):
             column.append(tensor_of(value))
         go, i = bool(known(more)), i + 1
-    return (*values, *[ops.stack(column) if column else ops.zeros(0) for column in rows])
+    if scans and not i:
+        return (*values, *none_of(values, body, scans))
+    return (*values, *map(ops.stack, rows))
+
+
+def none_of(values: Sequence[Any], body: Any, scans: int) -> Sequence[Tensor]:
+    """The stacked results of no step: of the types that a step would give, or else are stated."""
+    try:
+        return swept(0, [tensor_of(v) for v in values], body)[len(values) :]
+    except Exception:  # sequences are carried, or only values tell a shape
+        return [ops.zeros((0, *shape), dtype=kind) for kind, shape in body.stated()[-scans:]]
 
 
 def swept(count: int, values: list[Tensor], body: Any) -> tuple[Tensor, ...]:

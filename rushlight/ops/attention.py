@@ -76,14 +76,12 @@ class Attention(Fused):
 
     def eager(self, q, k, v, bias, noise, *, scale, keep, causal):
         arrays = [single(a) for a in (q, k, v, bias, noise)]
-        arrays[3] = kernels.masked(arrays[3], causal, arrays[0], k)
-        y, *rest = kernels.attention(scale, keep, *arrays)
+        y, *rest = kernels.attention(scale, keep, causal, *arrays)
         return (y.astype(q.dtype, copy=False), *rest)
 
     def gradient(self, wanted, g, y, q, k, v, bias, noise, *, scale, keep, causal):
-        bias, of_bias = kernels.masked(bias, causal, q, k), "bias" in wanted
-        saved = (g[0], y[0], y[1], y[2], y[3])
-        found = kernels.attention_gradient(scale, of_bias, *saved, q, k, v, bias, noise)
+        saved, of_bias = (g[0], y[0], y[1], y[2], y[3]), "bias" in wanted
+        found = kernels.attention_gradient(scale, causal, of_bias, *saved, q, k, v, bias, noise)
         gradients = dict(zip(self.operands, found, strict=False))
         return [gradients[name] for name in wanted]
 

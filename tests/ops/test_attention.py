@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.kernels import attention as kernels
 
 attend = rl.nn.functional.scaled_dot_product_attention
 KINDS = [rl.float32, rl.float64, rl.float16]
@@ -32,3 +33,11 @@ def test_scores_that_are_not_numbers_stay() -> None:
     one = rl.ones(1, 1, 1)
     found = [f(q, one, one).ravel().tolist() for f in (attend, rl.compile(attend))]
     np.testing.assert_array_equal(found, [[math.nan, math.nan, 0.0, 1.0]] * 2)
+
+
+def test_long_attention_is_a_program_from_its_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("attention", "attention_gradient"):
+        monkeypatch.delattr(kernels, name)
+    q = rl.randn(1, 2, 1234, 8, requires_grad=True)
+    attend(q, q, q, is_causal=True).sum().backward()
+    assert q.grad.isfinite().all()

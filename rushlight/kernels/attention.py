@@ -62,14 +62,6 @@ def spread(
     return [*matrices, broadcast(bias, weights), broadcast(noise, weights)]
 
 
-def masked(bias: Array | None, causal: bool, q: Array, k: Array) -> Array | None:
-    """The bias, with -inf after the diagonal if rows see no columns after their own number."""
-    if not causal:
-        return bias
-    future = np.triu(np.full((q.shape[-2], k.shape[-2]), -np.inf, q.dtype), 1)
-    return future if bias is None else bias + future
-
-
 def summed(x: Array, shape: tuple[int, ...]) -> Array:
     """The sum over the dimensions that were broadcast from ``shape``."""
     own = (1,) * (x.ndim - len(shape)) + shape
@@ -83,17 +75,22 @@ def batch_of(q: Array, k: Array, v: Array) -> tuple[int, ...]:
     return a if a == b == c else np.broadcast_shapes(a, b, c)
 
 
-def scores(q: Array, k: Array, bias: Array | None, scale: float, out: Array | None = None) -> Array:
-    """scale q kᵀ + bias."""
+def scores(
+    q: Array, k: Array, bias: Array | None, scale: float, first: int | None, out: Array | None
+) -> Array:
+    """scale q kᵀ + bias; with ``first``, the number of the first row, -inf in later columns."""
     p = np.matmul(q * scale, k.mT, out=out)
     if bias is not None:
         p += bias
+    if first is not None:
+        p += np.triu(np.full(p.shape[-2:], -np.inf, p.dtype), 1 + first)
     return p
 
 
 def attention(
     scale: float,
     keep: bool,
+    causal: bool,
     q: Array,
     k: Array,
     v: Array,
@@ -102,8 +99,9 @@ def attention(
 ) -> tuple[Array, ...]:
     """softmax(scale q kᵀ + bias) v, the weights multiplied by ``noise``; 0 where all are -inf.
 
-    For the gradient: the largest score of each row, the sum of its exp(score - largest), and, if
-    they are to be kept, all exp(score - largest).
+    If ``causal``, rows see no columns after their own number. For the gradient: the largest score
+    of each row, the sum of its exp(score - largest), and, if they are to be kept, all
+    exp(score - largest).
     """
     batch = batch_of(q, k, v)
     rows, columns = q.shape[-2], k.shape[-2]
@@ -114,7 +112,8 @@ def attention(
     q, k, v, bias, noise = spread(batch, q, k, v, bias, noise)
     for part, place in blocks(batch, rows, columns):
         out = kept[place] if keep else None
-        p = scores(q[place], k[part], None if bias is None else bias[place], scale, out)
+        own, first = None if bias is None else bias[place], place[-1].start if causal else None
+        p = scores(q[place], k[part], own, scale, first, out)
         top, total = tops[place], totals[place]
         np.maximum.reduce(p, -1, out=top, keepdims=True, initial=-np.inf)
         top[top == -np.inf] = 0  # nothing but -inf, which then gives 0 rather than NaN
@@ -129,6 +128,7 @@ def attention(
 
 def attention_gradient(
     scale: float,
+    causal: bool,
     of_bias: bool,
     g: Array,
     y: Array,
@@ -151,7 +151,8 @@ def attention_gradient(
         if kept.size:
             p = kept[place]
         else:
-            p = scores(q[place], k[part], None if bias is None else bias[place], scale)
+            own, first = None if bias is None else bias[place], place[-1].start if causal else None
+            p = scores(q[place], k[part], own, scale, first, None)
             p -= tops[place]
             np.exp(p, p)
         dy = g[place] / totals[place]

@@ -417,7 +417,7 @@ class Activation(Formula, abstract=True):
             return apply((x,), attrs)
 
         plain.__name__ = plain.__qualname__ = self.name
-        self.large = fused(plain)
+        self.large = fused(plain, sums=False)
         return super().make()
 
     def apply(self, operands: Sequence[Any], attrs: dict[str, Any]) -> Tensor:

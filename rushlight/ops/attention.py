@@ -43,8 +43,10 @@ class SafeSoftmax(Op):
         return (e / np.where(total == 0, 1, total)).astype(x.dtype, copy=False)
 
     def decompose(self, x):
-        nothing = (x == -math.inf).all(-1, keepdim=True)
-        return x.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+        if is_zero(x.shape[-1]):
+            return x.clone()
+        top = x.amax(-1, keepdim=True)  # which softmax takes as well: one loop finds it for both
+        return x.softmax(-1).masked_fill(top == -math.inf, 0)
 
     def vjp(self, g, y, _x):
         return y * (g - (g * y).sum(-1, keepdim=True))
@@ -74,14 +76,12 @@ class Attention(Fused):
 
     def eager(self, q, k, v, bias, noise, *, scale, keep, causal):
         arrays = [single(a) for a in (q, k, v, bias, noise)]
-        arrays[3] = kernels.masked(arrays[3], causal, arrays[0], k)
-        y, *rest = kernels.attention(scale, keep, *arrays)
+        y, *rest = kernels.attention(scale, keep, causal, *arrays)
         return (y.astype(q.dtype, copy=False), *rest)
 
     def gradient(self, wanted, g, y, q, k, v, bias, noise, *, scale, keep, causal):
-        bias, of_bias = kernels.masked(bias, causal, q, k), "bias" in wanted
-        saved = (g[0], y[0], y[1], y[2], y[3])
-        found = kernels.attention_gradient(scale, of_bias, *saved, q, k, v, bias, noise)
+        saved, of_bias = (g[0], y[0], y[1], y[2], y[3]), "bias" in wanted
+        found = kernels.attention_gradient(scale, causal, of_bias, *saved, q, k, v, bias, noise)
         gradients = dict(zip(self.operands, found, strict=False))
         return [gradients[name] for name in wanted]
 
@@ -103,7 +103,7 @@ class Attention(Fused):
         if causal:
             future = ops.full(scores.shape[-2:], -math.inf, dtype=q.dtype).triu(1)
             bias = future if bias is None else bias + future
-        weights = scores.softmax(-1) if bias is None else safe_softmax(scores + bias)
+        weights = safe_softmax(scores if bias is None else scores + bias)
         return (weights if noise is None else weights * noise) @ v
 
 

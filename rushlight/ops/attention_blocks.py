@@ -49,8 +49,7 @@ class Attend(Blocked):
         return tuple([np.empty((*rows, n), q.dtype) for n in (v.shape[-1], 1, 1)])
 
     def eager(self, q, k, v, bias, noise, *, scale, causal):
-        bias = kernels.masked(bias, causal, q, k)
-        return kernels.attention(scale, False, q, k, v, bias, noise)[:3]
+        return kernels.attention(scale, False, causal, q, k, v, bias, noise)[:3]
 
 
 class AttendGradient(Blocked):
@@ -68,7 +67,6 @@ class AttendGradient(Blocked):
         return tuple([np.empty(a.shape, a.dtype) for a in arrays[4:7]])
 
     def eager(self, g, y, tops, totals, q, k, v, bias, noise, *, scale, causal):
-        bias, kept = kernels.masked(bias, causal, q, k), np.empty(0, q.dtype)
-        saved = (y, tops, totals, kept)
-        found = kernels.attention_gradient(scale, False, g, *saved, q, k, v, bias, noise)
+        saved = g, y, tops, totals, np.empty(0, q.dtype)
+        found = kernels.attention_gradient(scale, causal, False, *saved, q, k, v, bias, noise)
         return tuple([kernels.summed(d, x.shape) for d, x in zip(found, (q, k, v), strict=False)])

@@ -72,7 +72,7 @@ class Op:
     rowwise: Mapping[str, str] = {}  # operands whose gradient sums over rows of g and of another
     result: Callable[..., Any] | None = None  # the named tuple of several results
     fused: bool = False  # large operands are given to a compiled program, see ops/programs.py
-    work: Callable[..., int] | None = None  # multiply-adds for operands of some shapes, if many
+    sums: bool = True  # such a program, or that of its gradient, adds elements to each other
     samples: Sequence[S] = ()
     errors: Sequence[Fails] = ()
 
@@ -129,7 +129,7 @@ class Op:
             return self.entry(None)
         plain = self.entry(None)
         plain.__name__ = plain.__qualname__ = self.name
-        return self.entry(fused(plain, self.work))
+        return self.entry(fused(plain, self.sums))
 
     def entry(self, large: Callable[..., Any] | None) -> Callable[..., Any]:
         """The public function; ``large`` is what large operands are given to, if it is another."""
@@ -306,7 +306,7 @@ def publish(op: Op) -> None:
         call.__module__ = f"rushlight.{op.namespace}" if op.namespace else "rushlight"
     call.__doc__ = op.docstring
     if op.fused and isinstance(op, Composite):  # programs are called as the function is
-        call = op.call = fused(call, op.work)
+        call = op.call = fused(call, op.sums)
     if op.full_name in registry:
         raise TypeError(f"two ops are called {op.full_name}")
     registry[op.full_name] = op

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -271,16 +270,8 @@ def convolution_errors(dims: int) -> list[Fails]:
     ]
 
 
-def convolution_work(x: Sequence[int], weight: Sequence[int], *_bias: Sequence[int]) -> int:
-    """The multiply-adds of all windows of an input, if each element begins one."""
-    if not len(weight) - 1 <= len(x) <= len(weight):
-        return 0
-    return prod(x) * prod(weight) // max(1, x[1 - len(weight)])
-
-
 @composite(
     fused=True,
-    work=convolution_work,
     namespace="nn.functional",
     method=False,
     kinds="ifc",
@@ -319,7 +310,6 @@ def conv1d(
 
 @composite(
     fused=True,
-    work=convolution_work,
     namespace="nn.functional",
     method=False,
     kinds="ifc",
@@ -372,7 +362,6 @@ def conv2d(
 
 @composite(
     fused=True,
-    work=convolution_work,
     namespace="nn.functional",
     method=False,
     kinds="ifc",

@@ -179,6 +179,7 @@ class Unary(Elementwise, abstract=True):
 
     operands = ("x",)
     inplace = True
+    sums = False
     errors: Sequence[Fails] = (Fails(TypeError, "must be Tensor, not list", [1.0]),)
 
     def entry(self, large: Callable[..., Any] | None) -> Callable[..., Any]:

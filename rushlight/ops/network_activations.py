@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -227,7 +228,7 @@ class Hardswish(Activation):
         return either(x < 3, cleared(x <= -3, g * (x / 3 + 0.5)), g)
 
 
-@fused
+@functools.partial(fused, sums=False)
 def swish(x: Tensor) -> Tensor:
     """:func:`silu` of a new tensor: programs do not write over what gradients depend on."""
     if x._array.dtype in dtypes.HALF:
@@ -297,6 +298,7 @@ normal_cdf = registry["normal_cdf"].call
 
 @composite(
     fused=True,
+    sums=False,
     namespace=SPACE,
     method=False,
     samples=[*SAMPLES, S(T(3, 4, low=-6, high=6)), S(T(3, 4), approximate="tanh")],

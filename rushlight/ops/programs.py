@@ -1,17 +1,16 @@
-"""Ops that in dynamic mode, too, run as one compiled program, once their operands are large.
+"""Ops that in dynamic mode, too, run as one compiled program, if their operands are large.
 
-A softmax or a norm is a chain of passes over memory if NumPy runs it; compiled, it is one. That
-pays for large operands, and only if their shape comes again, or where NumPy takes as long as
-compiling does. The first shapes that meet the same parameters get a program each, further ones
-share a program for all sizes. That one needs tables for each, so it takes many, but not any number:
-where each call has a shape of its own, NumPy is the quickest. Shapes that have not come for long
-make room for others.
+A softmax or a norm is a chain of passes over memory if NumPy runs it; compiled, it is one. Whether
+a call runs as a program depends on its dtypes, shapes and arguments alone, and each shape has a
+program of its own: so equal calls give equal bits, whatever came before them. A program for all
+sizes adds in another order than one for a single size, and in which one depends on the sizes that
+it was made at; only where nothing is added, all shapes share one.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from numpy import ndarray
@@ -22,15 +21,7 @@ from rushlight.symbol import TraceError
 from rushlight.tensor import Tensor
 
 LARGE = 1 << 14  # elements from which on a program is quicker than NumPy
-SEEN = 2  # calls of one shape after which there will be more
-MOST = 1 << 12  # shapes that are remembered
-EXACT = 32  # shapes with the same parameters that have programs of their own
-MANY = 256  # shapes of an op that have programs
-HEAVY = 1 << 26  # multiply-adds that NumPy needs as long for as they take to compile
-HUGE = 1 << 22  # elements of which that is true
-LONG = 512  # calls of an op, after which a shape that did not come makes room for another
-
-Work = Callable[..., int]
+MANY = 512  # shapes of an op that have programs; who comes back later is compiled again
 
 
 class Compiler:
@@ -58,90 +49,42 @@ def is_large(x: Any) -> bool:
     return type(array) is ndarray and array.size >= LARGE
 
 
-class Recurring:
-    """Which kinds of calls have come often enough for a program."""
-
-    def __init__(self) -> None:
-        self.seen: dict[Any, int] = {}
-
-    def __call__(self, key: Any) -> bool:
-        """Whether the kind ``key`` has, counting this call."""
-        seen = self.seen
-        count = seen[key] = seen.get(key, 0) + 1
-        if len(seen) > MOST:
-            seen.clear()
-        return count > SEEN
-
-
 class Programs:
-    """The programs of an op, found by the shapes of its operands."""
+    """The programs of an op, found by the shapes of its operands.
 
-    def __init__(self, call: Callable[..., Any], work: Work | None = None) -> None:
-        self.call, self.work, self.often = call, work, Recurring()
+    Args:
+        call: the op.
+        sums: whether it or its gradient adds elements to each other; else all sizes share one.
+    """
+
+    def __init__(self, call: Callable[..., Any], sums: bool = True) -> None:
+        self.call, self.sums = call, sums
         self.known: dict[Any, Callable[..., Any]] = {}
-        self.calls, self.used = 0, dict[Any, int]()  # which call was the last of a shape
-        self.counts: dict[Any, int] = {}  # of the shapes that met the same parameters
-        self.compiled: dict[Any, Callable[..., Any]] = {}
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The results of the op: those of a program, or of NumPy."""
+        """The results of the op."""
         tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, Tensor)]
-        key = tensors[0]._array.dtype, *[t._array.shape for t in tensors]
+        sizes = [t._array.shape if self.sums else t._array.ndim for t in tensors]
+        key = tensors[0]._array.dtype, *sizes
         found = self.known.get(key)
         if found is None:
-            if not (self.often(key) or self.is_heavy(tensors)) or not self.has_room():
-                return self.call(*args, **kwargs)
-            found = self.known[key] = self.made(tensors)
-        self.calls = self.used[key] = self.calls + 1
+            self.make_room()
+            found = self.known[key] = program(self.call, False if self.sums else None)
         try:
             return found(*args, **kwargs)
         except TraceError:
             self.known[key] = self.call
             return self.call(*args, **kwargs)
 
-    def is_heavy(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether one call is worth a program."""
-        if tensors[0]._array.size >= HUGE:
-            return True
-        return self.work is not None and self.work(*[t._array.shape for t in tensors]) >= HEAVY
-
-    def has_room(self) -> bool:
-        """Whether one more shape can have a program; those that came no more go for it."""
-        if len(self.known) < MANY:
-            return True
-        self.calls += 1
-        used = [*self.used.items()]  # at once: other threads go on
-        if self.calls - min([n for _, n in used]) <= LONG:
-            return False
-        self.used = {key: n for key, n in used if self.calls - n <= LONG}
-        self.known = {key: self.known[key] for key in self.used}
-        left = {id(found) for found in self.known.values()}
-        self.compiled = {kind: c for kind, c in self.compiled.items() if id(c) in left}
-        self.counts = {kind: self.counts[kind] for kind, _ in self.compiled}
-        return True
-
-    def made(self, tensors: Sequence[Tensor]) -> Callable[..., Any]:
-        """The programs that one more shape is given to."""
-        kind = tuple([steady(t) for t in tensors[1:]])
-        count = self.counts[kind] = self.counts.get(kind, 0) + 1
-        exact = count <= EXACT
-        if (kind, exact) not in self.compiled:
-            self.compiled[kind, exact] = program(self.call, False if exact else None)
-        return self.compiled[kind, exact]
+    def make_room(self) -> None:
+        """Forgets the programs that were made first, if there are many."""
+        while len(self.known) >= MANY:
+            self.known.pop(next(iter(self.known)), None)
 
 
-def steady(t: Tensor) -> Any:
-    """What programs for all sizes rely on: those of parameters, which do not change."""
-    parameter = (t.requires_grad and t.is_leaf) or type(t) is not Tensor
-    return tuple(t._array.shape) if parameter else t._array.ndim
-
-
-def fused(call: Callable[..., Any], work: Work | None = None) -> Callable[..., Any]:
-    """``call``, whose first argument decides by its size whether a program is used.
-
-    ``work`` tells how many multiply-adds operands of some shapes take.
-    """
-    programs = Programs(call, work)
+def fused(call: Callable[..., Any], sums: bool = True) -> Callable[..., Any]:
+    """``call``, whose first argument decides by its size whether a program is used."""
+    programs = Programs(call, sums)
 
     @functools.wraps(call)
     def function(*args: Any, **kwargs: Any) -> Any:

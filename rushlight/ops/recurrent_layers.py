@@ -17,7 +17,7 @@ from rushlight.ops.base import ops, registry
 from rushlight.ops.channels_last import stored
 from rushlight.ops.contraction import mixed, times
 from rushlight.ops.fused import Fused, single
-from rushlight.ops.programs import Recurring, compilable
+from rushlight.ops.programs import compilable
 from rushlight.tensor import Tensor, wrap
 
 Weights = Sequence[Tensor | None]
@@ -125,7 +125,7 @@ class RecurrentLayer(Fused, abstract=True):
         given = self.bound([*map(single, operands)])
         z = registry["nn.functional.linear"].eager(given.x, given.w_ih, self.bias(given))
         rows, found = listed(sizes, steps, given), None
-        if self.is_native(z, given, rows, recording):
+        if self.is_native(z, given, rows):
             call = scan_of(self, "scan"), z, given.states, self.weights(given), np.array(rows)
             found = Loops.load().forward(*call, reverse, recording)
         if found is None:
@@ -135,17 +135,12 @@ class RecurrentLayer(Fused, abstract=True):
         last = [state.astype(kind, copy=False) for state in found.last]
         return found._replace(y=found.y.astype(kind, copy=False), last=last)
 
-    def is_native(self, z: Any, given: Operands, rows: Sequence[int], how: Any) -> bool:
+    def is_native(self, z: Any, given: Operands, rows: Sequence[int]) -> bool:
         """Whether native code runs through all steps sooner than NumPy."""
         if z.size < LARGE or len(rows) == 1 or not compilable():
             return False
-        if z.dtype not in KINDS or not (given.x.size and given.w_hh.size and falling(rows, z)):
-            return False
-        return self.often((z.dtype, given.w_hh.shape, given.w_hr is None, how))
-
-    @functools.cached_property
-    def often(self) -> Recurring:
-        return Recurring()
+        full = given.x.size and given.w_hh.size and falling(rows, z)
+        return z.dtype in KINDS and bool(full)
 
     def weights(self, given: Operands) -> kernels.Weights:
         return kernels.Weights(given.w_hh, given.b_hh if self.bias_within else None, given.w_hr)
@@ -154,7 +149,7 @@ class RecurrentLayer(Fused, abstract=True):
         given, (dy, *last) = self.bound(operands), g
         read, weights = [y[k] for k in self.reads], self.weights(given)
         rows, found = listed(sizes, steps, given), None
-        if self.is_native(y[self.reads[0]], given, rows, "gradient"):
+        if self.is_native(y[self.reads[0]], given, rows):
             call = scan_of(self, "scan_gradient"), dy, last, read, weights, np.array(rows)
             found = Loops.load().backward(*call, reverse)
         if found is None:

@@ -84,12 +84,12 @@ def results(arrays: Arrays, causal: bool, backwards: bool = False) -> Arrays:
 
 def expected(arrays: Arrays, causal: bool) -> list[np.ndarray]:
     q, k, v = [arrays[x] for x in "qkv"]
-    bias = kernels.masked(arrays.get("bias"), causal, q, k)
+    bias = arrays.get("bias")
     extras = (bias, arrays.get("noise"))
     with np.errstate(all="ignore"):
-        saved = kernels.attention(0.3, False, q, k, v, *extras)
+        saved = kernels.attention(0.3, False, causal, q, k, v, *extras)
         g = np.random.default_rng(1).standard_normal(saved[0].shape).astype(q.dtype)
-        found = kernels.attention_gradient(0.3, False, g, *saved, q, k, v, *extras)
+        found = kernels.attention_gradient(0.3, causal, False, g, *saved, q, k, v, *extras)
     return [
         *saved[:3],
         *[kernels.summed(d, arrays[x].shape) for d, x in zip(found, "qkv", strict=False)],

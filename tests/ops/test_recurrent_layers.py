@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 import rushlight as rl
 from rushlight.nn.utils import rnn
-from rushlight.ops import programs, registry
 from rushlight.runtime import recurrent
 
 STEPS, ROWS, INPUTS, FEATURES = 12, 9, 5, 16
@@ -31,12 +29,8 @@ Step = tuple[Any, tuple[Any, ...]]
 
 
 @pytest.fixture(autouse=True)
-def small_layers_are_worth_native_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_layers_are_worth_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rushlight.ops.recurrent_layers.LARGE", 1)
-    monkeypatch.setattr(programs, "SEEN", 0)
-    yield
-    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-        registry[f"{name}_layer"].__dict__.pop("often", None)
 
 
 @pytest.fixture
@@ -211,15 +205,17 @@ def test_results_share_nothing_that_can_be_seen() -> None:
         h.sum().backward()
 
 
-def test_kinds_of_calls_are_compiled_when_they_come_again(
-    monkeypatch: pytest.MonkeyPatch, ran: list[str]
-) -> None:
-    monkeypatch.setattr(programs, "SEEN", 2)
-    net, counts = rl.nn.GRU(INPUTS, FEATURES), []
-    for steps in range(4, 8):
-        net(rl.randn(steps, ROWS, INPUTS))
-        counts.append(len(ran))
-    assert counts == [0, 0, 1, 2]
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_equal_calls_give_equal_bits(kind: str, ran: list[str]) -> None:
+    net = getattr(rl.nn, kind)(INPUTS, FEATURES, 2, bidirectional=True)
+    x, found = rl.randn(STEPS, ROWS, INPUTS), []
+    for _ in range(3):
+        y = net(x)[0]
+        found.append([y, *rl.autograd.grad(y.square().sum(), [*net.parameters()])])
+    with rl.no_grad():
+        found.append([net(x)[0], *found[0][1:]])
+    assert all([a.equal(b) for other in found[1:] for a, b in zip(found[0], other, strict=True)])
+    assert len(ran) == 4 * 7
 
 
 def test_one_kernel_serves_all_lengths_and_batches(ran: list[str]) -> None:

@@ -6,7 +6,8 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rushlight.autograd.engine import Backward, root_of, roots_of
+from rushlight.autograd.engine import Backward, meet_gradient, root_of, roots_of
+from rushlight.autograd.modes import local
 from rushlight.autograd.stack import stack
 from rushlight.autograd.tape import Node, Pick, RemovableHandle, edge, named
 from rushlight.tensor import Tensor, install
@@ -39,7 +40,7 @@ def backward(
     grads = (None,) * len(outputs) if grad_tensors is None else as_tuple(grad_tensors)
     if len(grads) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
-    targets = None
+    targets: list[Any] | None = None
     chosen = () if inputs is None else as_tuple(inputs)
     if inputs is not None:
         if not chosen:
@@ -49,11 +50,12 @@ def backward(
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     keep_graph = create_graph if retain_graph is None else retain_graph
     roots = roots_of(outputs, grads, create_graph)
-    found = Backward(keep_graph, create_graph, targets).run(roots)
-    for t in chosen:
-        if not t.is_leaf and edge(t) in found:
-            g = found[edge(t)]
-            t._grad = g if t._grad is None else t._grad + g
+    engine = Backward(keep_graph, create_graph, targets)
+    found = engine.run(roots)
+    for t, e in zip(chosen, targets or (), strict=True):
+        if isinstance(engine.beyond(e), Node) and e in found:
+            meet_gradient(t)
+            t._grad = found[e] if t._grad is None else t._grad + found[e]
 
 
 def grad(
@@ -100,6 +102,8 @@ def grad(
     for i, (t, e) in enumerate(zip(wanted, targets, strict=True)):
         g = found.get(e)
         if g is None and not allow_unused:
+            if local.state.trace is not None:
+                local.state.trace.refuse_unused()
             raise RuntimeError(
                 f"One of the differentiated Tensors (index {i}) appears to not have been used in "
                 "the graph. "
@@ -109,6 +113,19 @@ def grad(
             g = t.new_zeros(t.shape)
         answer.append(g)
     return tuple(answer)
+
+
+def grad_of_leaves(
+    outputs: Sequence[Tensor],
+    leaves: Sequence[Tensor],
+    tangents: Sequence[Tensor],
+    create_graph: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """:func:`grad` of what was traced, which ends at tensors of outside, whatever made them."""
+    targets = [edge(t) for t in leaves]
+    engine = Backward(create_graph, create_graph, targets, accumulate=False, through=False)
+    found = engine.run(roots_of(outputs, tangents, create_graph))
+    return tuple([found.get(e) for e in targets])
 
 
 def batched_grad(

@@ -23,10 +23,12 @@ from rushlight.autograd.tape import (
     Node,
     Pick,
     Spec,
+    below,
     check_version,
     counter,
     edge,
     freed,
+    itself,
     modified,
     unpack,
 )
@@ -41,11 +43,13 @@ class Backward:
 
     ``targets`` are the edges whose gradients are wanted: only nodes on a way to one of them run.
     With ``targets=None`` all leaves are. What reaches a leaf is added to its ``.grad`` if
-    ``accumulate``; what reaches a target is kept in ``found``.
+    ``accumulate``; what reaches a target is kept in ``found``. In a branch or loop of a graph,
+    tensors of outside are leaves; gradients go ``through`` them to what made them there.
     """
 
     targets: set[Any] | None = None
     passing: set[Any] | None = None  # the edges on a way to a target
+    asked: Iterable[Any] = ()  # the targets, as they were given
     collection: Collection | None = None  # of rows, once there are some
 
     def __init__(
@@ -54,10 +58,12 @@ class Backward:
         create_graph: bool,
         targets: Iterable[Any] | None = None,
         accumulate: bool = True,
+        through: bool = True,
     ) -> None:
         self.retain_graph = retain_graph
         self.create_graph = create_graph
         self.trace = local.state.trace
+        self.beyond = self.trace.beyond if self.trace is not None and through else itself
         self.on_tensors = create_graph or self.trace is not None  # how gradients travel
         self.accumulate = accumulate
         self.waiting: list[tuple[int, Node]] = []  # the nodes of pending, newest first
@@ -66,14 +72,18 @@ class Backward:
         self.found: dict[Any, Tensor] = {}
         self.starts: list[Any] = []
         if targets is not None:
-            self.targets = set(targets)
+            self.asked = set(targets)
+            self.targets = {self.beyond(e) for e in self.asked}
 
     def run(self, roots: Sequence[tuple[Any, Tensor]]) -> dict[Any, Tensor]:
         """Sends the gradients of ``roots``, (edge, gradient) pairs, through the graph."""
+        roots = [(self.beyond(e), g) for e, g in roots]
         self.starts = [e for e, _ in roots]
         targets = self.targets
         if targets is not None:
-            self.passing = ways(self.starts, targets)
+            self.passing = ways(self.starts, targets, self.beyond)
+            if self.trace is not None and self.beyond is not itself:
+                self.trace.ask(self.starts, targets)
         state = local.state
         before, state.grad = state.grad, self.create_graph
         outer, state.backward = state.backward, self
@@ -92,6 +102,9 @@ class Backward:
             state.grad, state.backward = before, outer
             if self.trace is not None:
                 self.trace.forward = None
+        for e in self.asked:
+            if self.beyond(e) in self.found:
+                self.found[e] = self.found[self.beyond(e)]
         return self.found
 
     def walk(self, state: Any) -> None:
@@ -118,6 +131,7 @@ class Backward:
                     continue
             if self.trace is not None:
                 self.trace.forward = node.where
+                self.trace.go_through(node, keep_graph)
             grads = gradients(node, g, passing)
             if node.plan.keeps and not keep_graph:
                 node.saved, node.outputs, node.attrs = FREED, None, NO_ATTRS
@@ -301,7 +315,7 @@ class Backward:
     def deliver_recorded(self, node: Node, g: Any, grads: list[tuple[int, Any]]) -> None:
         """:meth:`deliver` for gradients that are tensors with a history of their own."""
         for i, r in grads:
-            e = node.edges[i]
+            e = self.beyond(node.edges[i])
             if e is None or r is None:
                 continue
             if isinstance(e, Node):
@@ -330,8 +344,8 @@ class Backward:
             self.found[leaf] = self.lift(g)
         if not self.accumulate:
             return
-        if self.trace is not None:
-            self.trace.arrive(leaf)
+        if self.trace is not None and not self.trace.arrive(leaf):
+            return
         grad = leaf._grad
         if self.trace is not None and not self.create_graph:
             if grad is None:
@@ -397,21 +411,19 @@ class Backward:
         return [(i, None if r is None else self.lower(r)) for i, r in enumerate(inputs)]
 
 
-def ways(starts: Sequence[Any], targets: set[Any]) -> set[Any]:
-    """The nodes below ``starts`` that lie on a way to ``targets``, and the targets."""
-    seen: set[Any] = set()
-    stack = [e for e in starts if isinstance(e, Node)]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            for e in node.edges:
-                if isinstance(e, Node):
-                    stack.append(e)
+def ways(
+    starts: Sequence[Any], targets: set[Any], beyond: Callable[[Any], Any] = itself
+) -> set[Any]:
+    """The nodes below ``starts`` that lie on a way to ``targets``, and the targets.
+
+    An edge may stand for another one that lies ``beyond`` it.
+    """
     passing = set(targets)
-    for node in sorted(seen, key=_sequence):
-        if any([e in passing for e in node.edges]):
+    for node in sorted(below(starts, beyond)[0], key=_sequence):
+        on = [e for e in node.edges if beyond(e) in passing]
+        if on:
             passing.add(node)
+            passing.update(on)
     return passing
 
 
@@ -514,8 +526,17 @@ def zeros(spec: Spec) -> Tensor:
     return literal(np.zeros(spec.shape, spec.array_dtype))
 
 
+def meet_gradient(t: Tensor) -> None:
+    """The gradient of a tensor that is no leaf is about to change, which a trace has to know."""
+    trace = local.state.trace
+    if trace is not None:
+        trace.meet_gradient(t)
+        trace.set_gradient(t)
+
+
 def retain(t: Tensor | None, g: Tensor) -> None:
     if t is not None:
+        meet_gradient(t)
         t._grad = g.clone() if t._grad is None else t._grad + g
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.errors import user_line
-from rushlight.symbol import Symbol
+from rushlight.symbol import Symbol, TraceError
 from rushlight.tensor import LEAF, VIEW, Counter, Tensor, wrap
 
 next_sequence = itertools.count(1).__next__
@@ -299,6 +299,30 @@ def leaves_below(*edges: Any) -> tuple[list[Tensor], bool]:
     return list(found.values()), used_up
 
 
+def itself(e: Any) -> Any:
+    return e
+
+
+def below(
+    edges: Sequence[Any], beyond: Callable[[Any], Any] = itself
+) -> tuple[set[Node], set[Tensor]]:
+    """The nodes and the leaves that gradients come by from ``edges``.
+
+    An edge may stand for another one that lies ``beyond`` it.
+    """
+    nodes: set[Node] = set()
+    leaves: set[Tensor] = set()
+    stack = [*edges]
+    while stack:
+        e = beyond(stack.pop())
+        if isinstance(e, Tensor):
+            leaves.add(e)
+        elif e is not None and e not in nodes:
+            nodes.add(e)
+            stack += e.edges
+    return nodes, leaves
+
+
 def refresh(view: Tensor) -> None:
     """Rebuilds the history of a view whose base, or another view of it, was written to."""
     base = base_of(view)
@@ -480,6 +504,9 @@ def check_version(node: Node, i: int) -> None:
 
 
 def freed(node: Node) -> RuntimeError:
+    trace = local.state.trace
+    if trace is not None and node in trace.spent:
+        return trace.refuse_spent(node)
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors "
         "after they have already been freed). Saved intermediate values of the graph are freed "
@@ -500,7 +527,10 @@ def restore(node: Node, kept: Kept, history: Node | None) -> Tensor:
 def modified(node: Node, array: np.ndarray, c: Counter, expected: int) -> RuntimeError:
     kind = dtypes.from_numpy(array.dtype).name
     line = "" if c.site is None else f" It was changed at {c.site[0]}:{c.site[1]}."
-    return RuntimeError(
+    trace = local.state.trace
+    # Whether a branch has run and written to it, only dynamic mode knows.
+    error = RuntimeError if trace is None or c not in trace.rewritten else TraceError
+    return error(
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [{kind} {list(array.shape)}], needed by {node.name()}, is at version "
         f"{c.value}; expected version {expected} instead.{line} Use the out-of-place operation, "

@@ -8,7 +8,7 @@ same random numbers from the state that it began with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from rushlight.autograd.modes import local
 from rushlight.autograd.tape import edge
 from rushlight.generator import Generator
 from rushlight.graph.extents import template_of
+from rushlight.graph.histories import refuse_lost, spend, use_up
 from rushlight.graph.inner import Outside, Part
 from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
 from rushlight.graph.replay import SNAPSHOT, replayed
@@ -52,11 +53,10 @@ class Recorded(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         made: Made = ctx.made
-        if local.state.trace is not made.trace:
-            raise TraceError("control flow is differentiated inside another branch or loop")
         if local.state.grad:
             return (None, *made.recorded(grads))
-        return (None, *made.backward([made.trace.current(made.trace.symbol(g)) for g in grads]))
+        trace = local.state.trace
+        return (None, *made.backward([trace.current(trace.symbol(g)) for g in grads]))
 
 
 class Made:
@@ -67,9 +67,12 @@ class Made:
 
     tracked: Sequence[int]  # which results have gradients
     wanted: Sequence[Tensor]  # of which tensors
+    spent: Collection[int]  # which results have been differentiated inside, and have none any more
+    made_of: Sequence[Tensor]  # what those were made of, at the most
 
     def __init__(self, trace: Trace, parts: Sequence[Part]) -> None:
         self.trace, self.parts = trace, parts
+        self.symbols: dict[Node, Symbol] = {}  # of nodes that another trace asks for
         # Dicts, whose keys are found by identity: symbols are not compared.
         self.outside = {x: None for part in parts for x in part.closed}
         self.changed = {x: None for part in parts for x in part.changed}
@@ -81,10 +84,14 @@ class Made:
     def results(self) -> list[Tensor]:
         """The tensors of the node, which know how to be differentiated."""
         self.met = self.given_now()
+        use_up(self.trace, self.parts)
         if not self.tracked or not self.wanted:
-            return self.run()
-        found = list(Recorded.apply(self, *self.wanted))
-        self.trace.mark(found)
+            found = self.run()
+        else:
+            found = list(Recorded.apply(self, *self.wanted))
+            self.trace.mark(found)
+        for i in self.spent:
+            spend(self.trace, found[i], self.made_of)
         return found
 
     def run(self) -> list[Tensor]:
@@ -129,14 +136,26 @@ class Made:
         what.change()
         what.node = node
         touched(owner)
+        self.trace.rewritten.add(owner._counter)
 
     def node(
         self, op: Any, inputs: Sequence[Node], types: Sequence[TensorType], **attrs: Any
     ) -> Node:
-        return Node(op, tuple(inputs), attrs, tuple(types), self.trace.source())
+        return Node(op, tuple(inputs), attrs, tuple(types), local.state.trace.source())
 
     def tensor(self, node: Node) -> Tensor:
-        return wrap(Symbol(self.trace, node, template_of(self.trace, node.type)))
+        trace = local.state.trace
+        return wrap(Symbol(trace, node, template_of(trace, node.type)))
+
+    def here(self, nodes: Sequence[Node]) -> list[Node]:
+        """Nodes beside this one, as the running trace knows them: it may be that of a branch."""
+        trace = local.state.trace
+        if trace is self.trace:
+            return list(nodes)
+        for n in nodes:
+            if n not in self.symbols:
+                self.symbols[n] = Symbol(self.trace, n, template_of(self.trace, n.type))
+        return [trace.current(trace.symbol(self.symbols[n])) for n in nodes]
 
 
 class Branches(Made):
@@ -146,7 +165,9 @@ class Branches(Made):
         super().__init__(trace, parts)
         self.selector = selector
         self.count = len(parts[0].results)
-        found = {i for part in parts for i, below in enumerate(part.below) if below}
+        self.spent = {i for part in parts for i in part.spent}
+        self.made_of = list({id(t): t for part in parts for t in part.made_of}.values())
+        found = {i for part in parts for i, below in enumerate(part.below) if below} - self.spent
         outsiders = {id(t): t for part in parts for t in part.outsiders}
         self.tracked, self.wanted = sorted(found), list(outsiders.values())
         self.saved = [dear(part) for part in parts]
@@ -232,6 +253,7 @@ class Branches(Made):
                 for i, node in zip(self.tracked, given, strict=True)
                 if i in part.tangents
             }
+            replaced |= {n: zeros(n.type) for i, n in part.tangents.items() if i in self.spent}
             stand_ins = [[stand_in(n) for n in saved] for saved in self.saved]
             replaced |= dict(zip(self.saved[number], stand_ins[number], strict=True))
             inputs = [n for several in stand_ins for n in several] + given
@@ -239,7 +261,8 @@ class Branches(Made):
             leaves = tuple([n for n, own in zip(self.leaves[number], tensors, strict=True) if own])
             graphs.append(Graph(tuple(inputs), leaves, tuple(rebuilt(outputs, replaced))))
         captured = [n for n, own in zip(self.given, tensors, strict=True) if own]
-        operands = [self.chosen, *self.kept, *[tangents[i] for i in self.tracked], *captured]
+        (chosen, *kept), given = self.here([self.chosen, *self.kept]), self.here(captured)
+        operands = [chosen, *kept, *[tangents[i] for i in self.tracked], *given]
         types = [n.type for n in graphs[0].outputs]
         made = self.node(COND, operands, types, branches=tuple(graphs), states=())
         return [self.tensor(item(made, i)) for i in range(len(self.wanted))]
@@ -265,11 +288,14 @@ class Loop(Made):
     def track(self, others: Sequence[Tensor]) -> None:
         """Which carried values and results have gradients, and with respect to what."""
         part, count = self.part, len(self.carried)
+        refuse_lost(part, [*self.carried, *others])
+        self.spend(others)
         known = {
             id(leaf) for leaf, x in zip(part.leaves[count:], others, strict=True) if is_tracked(x)
         }
         known |= set(part.inner.outsiders)
-        known |= {id(leaf) for leaf, t in zip(part.leaves, self.before, strict=False) if t}
+        pairs = enumerate(zip(part.leaves, self.before, strict=False))
+        known |= {id(leaf) for i, (leaf, t) in pairs if t and i not in self.spent}
         while True:
             tracked = [
                 i for i, below in enumerate(part.below) if any([id(t) in known for t in below])
@@ -286,6 +312,16 @@ class Loop(Made):
         leaves += [t for t in part.leaves[count:] if t._history is not None]
         if self.tracked:
             part.differentiate(self.tracked, leaves)
+
+    def spend(self, others: Sequence[Tensor]) -> None:
+        """Which results were differentiated inside, or are made of such ones of a step before."""
+        part, spent, old = self.part, set(self.part.spent), -1
+        while len(spent) > old:
+            old = len(spent)
+            used = {id(part.leaves[i]) for i in spent if i < len(self.carried)}
+            spent |= {i for i, t in enumerate(part.reached) if used.intersection(map(id, t))}
+        part.spend(spent)
+        self.spent, self.made_of = spent, [*self.carried, *others, *part.made_of]
 
     def step_back(self, sums: Sequence[Node]) -> list[Node]:
         """The gradients before a step: of what is carried, and sums of those of constants."""
@@ -383,7 +419,7 @@ class While(Loop):
         again = replayed if self.states else lambda graph: graph
         made = self.node(
             WHILE_VJP,
-            [*self.again_from, *begin, *self.given],
+            [*self.here(self.again_from), *begin, *self.here(self.given)],
             [n.type for n in begin],
             condition=again(self.condition),
             body=again(self.body),
@@ -470,12 +506,13 @@ class Rows(Loop):
         )
         back = Graph(inputs, self.body.captured, tuple(outputs))
         begin = [tangents[i] for i in self.moving] + [zeros(n.type) for n in sums]
-        given = [*self.stacks, *[self.rows[i] for i in rows], *[tangents[i] for i in ys]]
+        given = self.here([*self.stacks, *[self.rows[i] for i in rows]])
+        given += [tangents[i] for i in ys]
         types = [n.type for n in begin]
         types += [self.stacked(n.type) for n in outputs[len(begin) :]]
         made = self.node(
             SCAN,
-            [*begin, *given, *self.given],
+            [*begin, *given, *self.here(self.given)],
             types,
             body=back,
             carried=len(begin),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.autograd.backward import grad
+from rushlight.autograd.backward import grad_of_leaves
 from rushlight.autograd.tape import Node as TapeNode
-from rushlight.autograd.tape import edge, leaves_below
+from rushlight.autograd.tape import below, edge, leaves_below, next_sequence, unpack
+from rushlight.errors import user_line
 from rushlight.generator import Generator
 from rushlight.graph.extents import template_of
 from rushlight.graph.ir import CAPTURED, INPUT, Node, TensorType, walk
@@ -23,6 +24,32 @@ from rushlight.tensor import LEAF, Tensor, wrap
 Outside = Symbol | Generator
 
 
+class Question(NamedTuple):
+    """Gradients that went to a leaf which a loop gives to its steps, on their way to ``targets``.
+
+    Those lie among what made the leaf, or do not: that is known when the loop is.
+    """
+
+    leaf: Tensor
+    targets: Collection[Any] | None  # None: all leaves
+    line: str
+
+    def refusal(self) -> TraceError:
+        return TraceError(
+            f"backward() or grad() at {self.line} would go on into what was computed before the "
+            "loop, or in another step of it, which a graph cannot do: compute the loss in the same "
+            "step, before it, or detach() what is carried and rows"
+        )
+
+
+class Passed(NamedTuple):
+    """A node of the tape outside that gradients went through, and what it had kept for them."""
+
+    kept: tuple[Any, Any, Any]
+    retained: bool
+    line: str
+
+
 class Inner(Trace):
     """The trace of a function that another trace calls: values of that one are captured here.
 
@@ -33,7 +60,8 @@ class Inner(Trace):
         super().__init__()
         self.extents = outer.extents
         self.outer, self.begun, self.returned = outer, True, outer.returned
-        self.unsure, self.cut = set(outer.unsure), set(outer.cut)
+        self.unsure, self.cut = set(outer.unsure), dict(outer.cut)
+        self.spent, self.rewritten = outer.spent, outer.rewritten
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
         self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
         self.hooked, self.hooks, self.whole = outer.hooked, outer.hooks, outer.whole
@@ -43,6 +71,11 @@ class Inner(Trace):
         self.owners: dict[Symbol, Tensor] = {}  # tensors over the symbols here
         self.outsiders: dict[int, Tensor] = {}
         self.examples: dict[Node, Callable[[], np.ndarray]] = {}  # elements of leaves, if asked for
+        self.borders: dict[int, Any] = {}  # the edges outside of tensors that are leaves here
+        self.given: dict[int, Tensor] = {}  # leaves whose histories only a run would know
+        self.questions: list[Question] = []
+        self.begin = next_sequence()
+        self.passed: dict[TapeNode, Passed] = {}  # nodes of outside that gradients went through
 
     def postpone(self, owner: Any, action: Callable[[], Any], what: str) -> None:
         raise TraceError(
@@ -60,6 +93,60 @@ class Inner(Trace):
             self.owners.setdefault(root(found), t)
             self.detach(t)
         return found
+
+    def detach(self, t: Tensor) -> None:
+        history = t._history
+        super().detach(t)
+        if t._history is not history and t._history is LEAF:
+            self.borders[id(t)] = self.cut.pop(id(t))
+
+    def beyond(self, e: Any) -> Any:
+        found = self.borders.get(id(e))
+        return self.outer.beyond(e) if found is None else found
+
+    def arrive(self, leaf: Tensor) -> bool:
+        owner = self.owner_of(leaf)
+        if owner is None:
+            return super().arrive(leaf)
+        owner.questions.append(Question(leaf, None, user_line()))
+        return False
+
+    def ask(self, starts: Sequence[Any], targets: Collection[Any]) -> None:
+        super().ask(starts, targets)
+        for leaf in below(starts, self.beyond)[1]:
+            owner = self.owner_of(leaf)
+            if owner is not None:
+                owner.questions.append(Question(leaf, targets, user_line()))
+
+    def refuse_unused(self) -> None:
+        trace: Trace = self
+        while isinstance(trace, Inner):
+            for question in trace.questions:
+                if question.line == user_line():
+                    raise question.refusal()
+            trace = trace.outer
+
+    def owner_of(self, leaf: Tensor) -> Inner | None:
+        """The trace of the loop that gives ``leaf`` to its steps."""
+        trace: Trace = self
+        while isinstance(trace, Inner):
+            if id(leaf) in trace.given:
+                return trace
+            trace = trace.outer
+        return None
+
+    def go_through(self, node: TapeNode, retained: bool) -> None:
+        if node.sequence < self.begin:
+            kept = (node.saved, node.outputs, node.attrs)
+            before = self.passed.get(node)
+            if before is not None:
+                kept, retained = before.kept, before.retained and retained
+            self.passed[node] = Passed(kept, retained, user_line())
+
+    def restore(self) -> None:
+        super().restore()
+        for node, passed in self.passed.items():
+            node.saved, node.outputs, node.attrs = passed.kept
 
     def inside(self, symbol: Symbol) -> Symbol:
         """What stands here for a symbol of outside: a captured value, or a view of one."""
@@ -90,7 +177,7 @@ class Inner(Trace):
         return super().value(node)
 
     def meet_gradient(self, t: Tensor) -> Tensor | None:
-        if not self.made(t):
+        if not self.made(t) and id(t) not in self.grads_set:
             self.outer.meet_gradient(t)
         return super().meet_gradient(t)
 
@@ -126,6 +213,21 @@ class Inner(Trace):
             raise TraceError(
                 "an optimizer's state begins in a branch or loop: make one step outside first"
             )
+
+    def refuse_passes(self) -> None:
+        """An error if the second step of a loop would find a tape used up, or other values."""
+        for node, passed in self.passed.items():
+            cause = "uses it up: call it with retain_graph=True" if not passed.retained else ""
+            if passed.retained:
+                try:
+                    unpack(node)
+                except RuntimeError:
+                    cause = "then writes to a tensor that it needs"
+            if cause:
+                raise TraceError(
+                    f"backward() or grad() at {passed.line} goes from a loop into a graph that was "
+                    f"made before it, and {cause}, or compute the loss in the loop"
+                )
 
     @property
     def changed(self) -> list[Outside]:
@@ -183,6 +285,7 @@ class Part:
             inner.examples[node] = functools.partial(argument.example, outer)
             leaf = wrap(Symbol(inner, node, template))
             leaf._history = LEAF if argument.wanted else None
+            inner.given[id(leaf)] = leaf
             self.inputs.append(node)
             self.leaves.append(leaf)
         self.tangents: dict[int, Node] = {}  # by results
@@ -206,6 +309,7 @@ class Part:
     def follow(self, function: Callable[[list[Tensor]], Sequence[Tensor]]) -> None:
         # What is differentiated gets copies: it may be written to, as a leaf may not.
         given = [t if t._history is None else t.clone() for t in self.leaves]
+        self.starts = [edge(t) for t in given]
         self.results = list(function(given))
         self.outputs = [self.inner.current(self.inner.symbol(t)) for t in self.results]
         if self.inner.refusal is not None:
@@ -217,11 +321,19 @@ class Part:
                 "a loop leaves another .grad behind than it has found, which a graph cannot do: "
                 "end each step with optimizer.zero_grad(), or use autograd.grad"
             )
+        if not self.once:
+            self.inner.refuse_passes()
         self.records_writes = self.inner.records_writes
+        self.edges = [edge(t) for t in self.results]
         known = {*map(id, self.leaves), *self.inner.outsiders}
-        self.below = [
-            [leaf for leaf in leaves_below(edge(t))[0] if id(leaf) in known] for t in self.results
-        ]
+        found = [leaves_below(e) for e in self.edges]
+        self.reached = [[leaf for leaf in leaves if id(leaf) in known] for leaves, _ in found]
+        self.spend([i for i, (_, used_up) in enumerate(found) if used_up])
+
+    def spend(self, used_up: Collection[int]) -> None:
+        """Says which results have no gradients any more: their tapes are used up."""
+        self.spent = set(used_up)
+        self.below = [[] if i in self.spent else t for i, t in enumerate(self.reached)]
 
     def refuse_recorded_writes(self) -> None:
         """An error if gradients would go through a tensor of outside that is written to."""
@@ -247,7 +359,7 @@ class Part:
         if not used or not leaves:
             return
         outputs = [self.results[roots[i]] for i in used]
-        found = grad(outputs, leaves, [tangents[i] for i in used], allow_unused=True)
+        found = grad_of_leaves(outputs, leaves, [tangents[i] for i in used])
         for t, g in zip(leaves, found, strict=True):
             if g is not None:
                 self.gradients[id(t)] = self.inner.current(self.inner.symbol(g))
@@ -256,6 +368,12 @@ class Part:
     def outsiders(self) -> list[Tensor]:
         """The tensors of outside that a gradient of the results can go to."""
         found = {id(t): t for below in self.below for t in below}
+        return [t for t in found.values() if id(t) in self.inner.outsiders]
+
+    @property
+    def made_of(self) -> list[Tensor]:
+        """The tensors of outside that results were made of which are used up."""
+        found = {id(t): t for i in self.spent for t in self.reached[i]}
         return [t for t in found.values() if id(t) in self.inner.outsiders]
 
     @property

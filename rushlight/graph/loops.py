@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import dtypes
-from rushlight.autograd.backward import grad
+from rushlight.autograd.backward import grad_of_leaves
 from rushlight.autograd.modes import local
 from rushlight.control import Tree, tensor_of
 from rushlight.dims import is_zero
@@ -80,7 +80,7 @@ def gradients_of(
     if not pairs:
         return [ops.zeros_like(t) for t in wanted]
     ys, tangents = zip(*pairs, strict=True)
-    found = grad(ys, wanted, tangents, create_graph=True, allow_unused=True)
+    found = grad_of_leaves(ys, wanted, tangents, create_graph=True)
     return [ops.zeros_like(t) if g is None else g for t, g in zip(wanted, found, strict=True)]
 
 

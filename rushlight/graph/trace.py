@@ -20,7 +20,8 @@ from numpy.lib.array_utils import byte_bounds
 from rushlight import dtypes
 from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
-from rushlight.autograd.tape import note_line
+from rushlight.autograd.tape import below, edge, note_line
+from rushlight.errors import user_line
 from rushlight.generator import Generator
 from rushlight.graph.effects import Capture, Effects
 from rushlight.graph.extents import Extent, Extents, Sizes
@@ -83,7 +84,9 @@ class Trace:
         self.unsure: set[int] = set()  # tensors that have a gradient on some ways only
         self.grads_dropped: list[Tensor] = []  # whose gradients are replaced before anything else
         self.begun = False  # whether an op was run
-        self.cut: set[int] = set()  # tensors whose history lies outside
+        self.cut: dict[int, Any] = {}  # edges of tensors whose history lies outside
+        self.spent: dict[TapeNode, str] = {}  # what branches have used up, and where
+        self.rewritten: set[Any] = set()  # counters of tensors that branches may have written to
         self.arguments: list[tuple[Capture, np.ndarray]] = []
         self.reached: set[int] = set()  # identities of tensors that optimizers hold
         self.hooked: list[Tensor] = []  # whose hooks backward would call
@@ -292,10 +295,10 @@ class Trace:
     def detach(self, t: Tensor) -> None:
         """What made a tensor of outside stays outside: here it is a leaf."""
         if t._history is not None and t._history is not LEAF:
-            wanted = t.requires_grad
+            e = edge(t)
             self.touch(t)
-            self.cut.add(id(t))
-            t._history = LEAF if wanted else None
+            self.cut[id(t)] = e
+            t._history = None if e is None else LEAF
             t._base = t._view = None
 
     def input(self, t: Tensor, shape: tuple[Any, ...] | None = None) -> Tensor:
@@ -453,15 +456,37 @@ class Trace:
         self.grads_set.add(id(t))
         self.unsure.discard(id(t))
 
-    def arrive(self, leaf: Tensor) -> None:
-        """The gradient of ``leaf`` is about to be added to."""
+    def arrive(self, leaf: Tensor) -> bool:
+        """The gradient of ``leaf`` is about to be added to: whether it is."""
         if id(leaf) in self.cut:
-            raise TraceError(
-                f"backward() at {self.place()} would go on into a graph made outside the compiled "
-                "function or branch: pass a detached tensor, or call backward() outside"
-            )
+            raise cut_off()
         self.meet_gradient(leaf)
         self.set_gradient(leaf)
+        return True
+
+    def beyond(self, e: Any) -> Any:
+        """Where a gradient goes that comes to the edge ``e``: on, if it is one of a branch."""
+        return e
+
+    def ask(self, starts: Sequence[Any], targets: Collection[Any]) -> None:
+        """Gradients of ``starts`` are asked for; an error if they lie beyond what is traced."""
+        _, leaves = below(starts, self.beyond)
+        outside = [self.cut[id(leaf)] for leaf in leaves if id(leaf) in self.cut]
+        if any([e in targets for several in below(outside) for e in several]):
+            raise cut_off()
+
+    def refuse_unused(self) -> None:
+        """An error if the gradient that was not found may lie beyond what is traced."""
+
+    def go_through(self, node: TapeNode, retained: bool) -> None:
+        """A gradient goes through a node of the tape, which is used up unless it is retained."""
+
+    def refuse_spent(self, node: TapeNode) -> TraceError:
+        return TraceError(
+            f"backward() at {user_line()} goes through what the branch or loop at "
+            f"{self.spent[node]} has already differentiated, if it ran, which a graph cannot "
+            "follow: call backward(retain_graph=True) there, or compute the loss again"
+        )
 
     def with_gradients(self) -> list[Tensor]:
         """The tensors of outside that have a gradient now."""
@@ -625,6 +650,13 @@ class Trace:
         if known is not None:
             return f"{known}.grad" if capture.grad else known
         return f"{'grad' if capture.grad else 'tensor'}{position}"
+
+
+def cut_off() -> TraceError:
+    return TraceError(
+        f"backward() or grad() at {user_line()} would go on into a graph made outside the compiled "
+        "function: pass a detached tensor, or call it outside"
+    )
 
 
 CAST = registry["cast"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.autograd.backward import grad
+from rushlight.autograd.backward import grad_of_leaves
 from rushlight.autograd.modes import enable_grad, local
 from rushlight.autograd.tape import edge, leaves_below
 from rushlight.dims import Settled, symbols_of
@@ -215,7 +215,7 @@ class Recorder:
             return [], [], []
         tangents = [self.tangent(self.results[i]) for i in roots]
         results = [self.results[i] for i in roots]
-        gradients = grad(results, found, tangents, allow_unused=True)
+        gradients = grad_of_leaves(results, found, tangents)
         pairs = [(t, g) for t, g in zip(found, gradients, strict=True) if g is not None]
         return roots, [t for t, _ in pairs], [g for _, g in pairs]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.autograd.backward import grad
+from rushlight.autograd.backward import grad_of_leaves
 from rushlight.autograd.modes import local
 from rushlight.graph import ir
 from rushlight.graph.arguments import Arguments, mapped, replaced
@@ -85,7 +85,7 @@ class Derivative:
         results = [traced.results[i] for i in self.roots]
         wanted = [tensors[place] if isinstance(place, int) else place for place in self.wanted]
         with hooks_outside(wanted):
-            found = grad(results, wanted, tangents, create_graph=True, allow_unused=True)
+            found = grad_of_leaves(results, wanted, tangents, create_graph=True)
         undo(trace)
         return found
 

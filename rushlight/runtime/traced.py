@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.autograd.backward import grad
+from rushlight.autograd.backward import grad_of_leaves
 from rushlight.autograd.tape import edge, leaves_below
 from rushlight.graph import ir
 from rushlight.graph.arguments import Arguments, containers, replaced
@@ -156,7 +156,7 @@ class Traced:
             tangents.append(wrap(Symbol(trace, node, example)))
         outputs, trace.returned = [self.results[i] for i in roots], True
         with hooks_outside(found):
-            grads = grad(outputs, found, tangents, allow_unused=True)
+            grads = grad_of_leaves(outputs, found, tangents)
         self.unused = [g is None for g in grads]
         self.gradients = [g for g in grads if g is not None]
 

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from rushlight.amp import autocast, get_autocast_dtype, is_autocast_enabled
-from rushlight.autograd import Function, enable_grad, grad, is_grad_enabled
+from rushlight.autograd import Function, enable_grad, is_grad_enabled
+from rushlight.autograd.backward import grad_of_leaves
 from rushlight.autograd.tape import edge, leaves_below
 from rushlight.nn import Module, Sequential
 from rushlight.random import fork_rng, get_rng_state, set_rng_state
@@ -125,7 +126,7 @@ class _Recompute(Function):
         with enable_grad():
             inputs = [tensor.detach().requires_grad_() for tensor in inputs]
             results = ctx.again(inputs)
-        found = grad(results, [*inputs, *parameters], slopes, allow_unused=True)
+        found = grad_of_leaves(results, [*inputs, *parameters], slopes)
         return None, None, None, *found
 
 

@@ -15,6 +15,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.graph.script import convert
 from rushlight.symbol import TraceError
+from rushlight.testing import assert_close
 from tests.graph.script_programs import POINTS, TABLE, speaking
 from tests.graph.script_random import written
 
@@ -610,3 +611,28 @@ def test_nodes_of_control_flow_have_the_lines_of_their_statements() -> None:
         places = re.findall(rf"control\.{op}\(.*# test_script.py:(\d+)", text)
         assert places
         assert {int(place) - first for place in places} == {line}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_gradients_of_rows_up_to_the_shorter_length(inside: bool) -> None:
+    def function(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+        total = rl.zeros(())
+        for a, (i, b) in zip(x, enumerate(y), strict=False):
+            if a > b:
+                total = total + a * b * i
+        if inside:
+            total.backward()
+        return total.detach() if inside else total
+
+    for compiler in (lambda f: rl.compile(f, fullgraph=True), rl.jit.script):
+        compiled = compiler(function)
+        for n, m in ((7, 4), (3, 5), (4, 4), (9, 2)):
+            given = [rl.arange(n) * 0.7, rl.arange(m) * 0.5 - 1]
+            found = []
+            for f in (compiled, function):
+                leaves = [t.clone().requires_grad_() for t in given]
+                y = f(*leaves)
+                if not inside:
+                    y.backward()
+                found.append([y.detach(), *[t.grad for t in leaves]])
+            assert_close(*found)

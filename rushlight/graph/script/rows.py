@@ -107,13 +107,16 @@ def zipped(*iterables: Any, **options: Any) -> Any:
     uneven = bool(options.get("strict")) and any([n != lengths[0] for n in lengths])
     if len(known) < len(several) or not known or uneven:
         return zip(*iterables, **options)  # noqa: B905
-    tensors = [t for rows in known for t in rows.tensors]
+    shortest = min(lengths)
+    tensors = [
+        t if rows.length == shortest else t[:shortest] for rows in known for t in rows.tensors
+    ]
 
     def make(row: Sequence[Tensor], i: Any) -> Any:
         rest = iter(row)
         return tuple([rows.make([next(rest) for _ in rows.tensors], i) for rows in known])
 
-    return Rows(min(lengths), tensors, make)
+    return Rows(shortest, tensors, make)
 
 
 def backwards(sequence: Any) -> Any:

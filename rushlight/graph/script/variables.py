@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from rushlight.autograd.modes import local
+from rushlight.autograd.modes import local, set_grad_enabled
 from rushlight.graph.script.forms import Form
 from rushlight.graph.script.jumps import VALUE
 from rushlight.graph.script.sharing import is_seen, symbols, tie
 from rushlight.graph.watches import MISSING
 from rushlight.symbol import Symbol, TraceError, root
-from rushlight.tensor import Tensor
+from rushlight.tensor import LEAF, Tensor
 
 Names = tuple[str, ...]
 Values = dict[str, Any]
@@ -119,6 +119,7 @@ class Flow:
         What is changed in place is a copy, whose elements go to the tensor itself in the end.
         """
         twins = {name: values[name].clone() for name in self.held}
+        histories = {name: twins[name]._history for name in self.held}
         twins |= {name: twins[of] for name, of in self.aliases.items()}
         outer = {name: self.get(name) for name in (*self.before, *self.aliases)}
         try:
@@ -129,6 +130,7 @@ class Flow:
             self.moved |= {n for n in self.aliases if self.get(n) is not twins[n]}
             self.touched |= {name for name in self.held if root(twins[name]._array).version}
             self.refuse_detours()
+            self.refuse_recorded({n for n, h in histories.items() if twins[n]._history is not h})
             self.note_sharing(found, twins)
             return found
         except Failed:
@@ -154,6 +156,15 @@ class Flow:
                 raise TraceError(
                     f"{name!r} is written in place in the {self.place}, which depends on tensors, "
                     "and another tensor that shares its memory is used there: clone() one of them"
+                )
+
+    def refuse_recorded(self, names: Iterable[str]) -> None:
+        """An error if one of the names is a leaf, which must not be written to out of no_grad."""
+        for name in names:
+            if self.before[name]._history is LEAF:
+                raise TraceError(
+                    f"{name!r}, a leaf that requires grad, is written in place in the "
+                    f"{self.place}: update it inside `with no_grad():`"
                 )
 
     def note_sharing(self, found: Values, twins: Values) -> None:
@@ -185,7 +196,7 @@ class Flow:
         for name in self.held:
             t = self.before[name]
             if name not in self.rebound:
-                found[name] = t.copy_(found[name]) if name in self.touched else t
+                found[name] = self.written(t, found[name]) if name in self.touched else t
         kept = {name: of for name, of in self.aliases.items() if name not in self.moved}
         found |= {name: self.before[of] for name, of in kept.items()}
         missing = dict.fromkeys([name for name in self.names if name not in found], MISSING)
@@ -204,6 +215,13 @@ class Flow:
             if own and not self.runs:
                 others |= dict.fromkeys(own)
             tie(found[name], others, name, self.place)
+
+    def written(self, t: Tensor, value: Tensor) -> Tensor:
+        """A tensor that a branch or loop may have written to, with its elements after that."""
+        with set_grad_enabled(local.state.grad and t._history is not LEAF):
+            t.copy_(value)
+        local.state.trace.rewritten.add(t._counter)
+        return t
 
 
 class Journal(threading.local):

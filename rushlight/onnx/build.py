@@ -383,7 +383,7 @@ def stated_type(message: Any) -> tuple[dtypes.dtype, list[int]]:
     tensor = message.tensor_type
     try:
         kind = dtypes.from_numpy(element_of(tensor.elem_type).numpy)
-    except (OnnxError, KeyError):
+    except (OnnxError, KeyError, TypeError):  # strings, and what is computed as other elements
         kind = dtypes.float32
     return kind, [max(0, d.dim_value) for d in tensor.shape.dim]
 

@@ -322,6 +322,59 @@ def test_a_graph_that_was_made_before_the_call_is_not_followed() -> None:
         rl.compile(step, fullgraph=True)(rl.ones(2))
 
 
+def a_branch_that_updates(w: nn.Parameter, optimizer: rl.optim.Optimizer) -> Step:
+    def step(x: rl.Tensor) -> rl.Tensor:
+        (g,) = grad((w * x).square().sum(), w)
+        if x.sum() > 0:
+            with rl.no_grad():
+                w.sub_(0.1 * g)
+        return (w * x).sum()
+
+    return step
+
+
+def a_loop_that_updates(w: nn.Parameter, optimizer: rl.optim.Optimizer) -> Step:
+    def step(x: rl.Tensor) -> rl.Tensor:
+        k = 0
+        while w.sum() > 1 and k < 3:
+            (g,) = grad((w * x).square().sum(), w)
+            with rl.no_grad():
+                w.sub_(0.1 * g)
+            k += 1
+        return (w * x).sum()
+
+    return step
+
+
+def a_branch_in_a_branch(w: nn.Parameter, optimizer: rl.optim.Optimizer) -> Step:
+    def step(x: rl.Tensor) -> rl.Tensor:
+        if x.sum() > 0:
+            if x.sum() > 1:
+                with rl.no_grad():
+                    w.mul_(0.5)
+            return (w * x).sum()
+        return w.sum()
+
+    return step
+
+
+@pytest.mark.parametrize("make", [a_branch_that_updates, a_loop_that_updates, a_branch_in_a_branch])
+def test_a_leaf_is_written_to_without_a_history(make: Make) -> None:
+    check(make)
+
+
+def test_a_leaf_is_not_written_to_with_a_history() -> None:
+    def make(w: nn.Parameter, optimizer: rl.optim.Optimizer) -> Step:
+        def step(x: rl.Tensor) -> rl.Tensor:
+            if x.sum() > 100:
+                w.mul_(2)
+            return w * x
+
+        return step
+
+    check_refused(make, "'w', a leaf that requires grad, is written in place in the if at")
+
+
 # Control flow outside.
 
 
@@ -529,6 +582,20 @@ def test_what_a_branch_may_have_used_up_is_not_differentiated(made_outside: bool
         return step
 
     check_refused(make, USED_UP)
+
+
+def test_what_a_branch_may_have_written_to_is_not_needed() -> None:
+    def make(w: nn.Parameter, optimizer: rl.optim.Optimizer) -> Step:
+        def step(x: rl.Tensor) -> rl.Tensor:
+            loss = (w * w * x).sum()
+            if x.sum() > 100:
+                with rl.no_grad():
+                    w.mul_(0.5)
+            return grad(loss, w)[0]
+
+        return step
+
+    check_refused(make, "has been modified by an inplace operation")
 
 
 def test_results_that_are_used_up_have_no_history() -> None:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from rushlight.autograd.modes import local
+from rushlight.autograd.modes import local, set_grad_enabled
 from rushlight.graph.script.forms import Form
 from rushlight.graph.script.jumps import VALUE
 from rushlight.graph.script.sharing import is_seen, symbols, tie
 from rushlight.graph.watches import MISSING
 from rushlight.symbol import Symbol, TraceError, root
-from rushlight.tensor import Tensor
+from rushlight.tensor import LEAF, Tensor
 
 Names = tuple[str, ...]
 Values = dict[str, Any]
@@ -64,6 +64,7 @@ class Flow:
         self.forms: dict[str, Form] = {}
         self.rebound: set[str] = set()  # which of those held are assigned
         self.touched: set[str] = set()  # and which are written to, indeed
+        self.recorded: set[str] = set()  # those whose histories know of it
         self.shares: dict[str, dict[Symbol, None]] = {}  # memory of outside that values may be
         self.moved: set[str] = set()  # which other variables are assigned
         self.aliases = self.find_aliases(values)
@@ -111,6 +112,7 @@ class Flow:
         What is changed in place is a copy, whose elements go to the tensor itself in the end.
         """
         twins = {name: values[name].clone() for name in self.held}
+        histories = {name: twins[name]._history for name in self.held}
         twins |= {name: twins[of] for name, of in self.aliases.items()}
         outer = {name: self.get(name) for name in (*self.before, *self.aliases)}
         try:
@@ -121,6 +123,8 @@ class Flow:
             self.moved |= {n for n in self.aliases if self.get(n) is not twins[n]}
             self.touched |= {name for name in self.held if root(twins[name]._array).version}
             self.refuse_detours()
+            self.recorded |= {n for n, h in histories.items() if twins[n]._history is not h}
+            self.refuse_recorded()
             self.note_sharing(found, twins)
             return found
         except Failed:
@@ -146,6 +150,15 @@ class Flow:
                 raise TraceError(
                     f"{name!r} is written in place in the {self.place}, which depends on tensors, "
                     "and another tensor that shares its memory is used there: clone() one of them"
+                )
+
+    def refuse_recorded(self) -> None:
+        """An error if a leaf is written to out of no_grad."""
+        for name in self.recorded:
+            if is_leaf(self.before[name]):
+                raise TraceError(
+                    f"{name!r}, a leaf that requires grad, is written in place in the "
+                    f"{self.place}: update it inside `with no_grad():`"
                 )
 
     def note_sharing(self, found: Values, twins: Values) -> None:
@@ -177,7 +190,7 @@ class Flow:
         for name in self.held:
             t = self.before[name]
             if name not in self.rebound:
-                found[name] = t.copy_(found[name]) if name in self.touched else t
+                found[name] = self.written(name, found[name]) if name in self.touched else t
         kept = {name: of for name, of in self.aliases.items() if name not in self.moved}
         found |= {name: self.before[of] for name, of in kept.items()}
         missing = dict.fromkeys([name for name in self.names if name not in found], MISSING)
@@ -192,6 +205,19 @@ class Flow:
         new = {*found} - {*self.held, *kept, VALUE} | self.rebound  # what is returned stays
         for name in new & {*self.shares}:
             tie(found[name], self.shares[name], name, self.place)
+
+    def written(self, name: str, value: Tensor) -> Tensor:
+        """A tensor that a branch or loop may have written to, with its elements after that."""
+        t = self.before[name]
+        with set_grad_enabled(local.state.grad and name in self.recorded):
+            t.copy_(value)
+        local.state.trace.rewritten.add(t._counter)
+        return t
+
+
+def is_leaf(t: Tensor) -> bool:
+    """Whether a tensor wants a gradient, and nothing made it, also outside of the branch."""
+    return t._history is LEAF and local.state.trace.beyond(t) is t
 
 
 class Journal(threading.local):

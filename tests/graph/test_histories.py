@@ -346,7 +346,19 @@ def a_loop_that_updates(w: nn.Parameter, optimizer: rl.optim.Optimizer) -> Step:
     return step
 
 
-@pytest.mark.parametrize("make", [a_branch_that_updates, a_loop_that_updates])
+def a_branch_in_a_branch(w: nn.Parameter, optimizer: rl.optim.Optimizer) -> Step:
+    def step(x: rl.Tensor) -> rl.Tensor:
+        if x.sum() > 0:
+            if x.sum() > 1:
+                with rl.no_grad():
+                    w.mul_(0.5)
+            return (w * x).sum()
+        return w.sum()
+
+    return step
+
+
+@pytest.mark.parametrize("make", [a_branch_that_updates, a_loop_that_updates, a_branch_in_a_branch])
 def test_a_leaf_is_written_to_without_a_history(make: Make) -> None:
     check(make)
 

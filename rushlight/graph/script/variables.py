@@ -64,6 +64,7 @@ class Flow:
         self.forms: dict[str, Form] = {}
         self.rebound: set[str] = set()  # which of those held are assigned
         self.touched: set[str] = set()  # and which are written to, indeed
+        self.recorded: set[str] = set()  # those whose histories know of it
         self.shares: dict[str, dict[Symbol, None]] = {}  # memory of outside that values may be
         self.idle: dict[str, list[Symbol]] = {}  # and memory that they are if no step is run
         self.moved: set[str] = set()  # which other variables are assigned
@@ -130,7 +131,8 @@ class Flow:
             self.moved |= {n for n in self.aliases if self.get(n) is not twins[n]}
             self.touched |= {name for name in self.held if root(twins[name]._array).version}
             self.refuse_detours()
-            self.refuse_recorded({n for n, h in histories.items() if twins[n]._history is not h})
+            self.recorded |= {n for n, h in histories.items() if twins[n]._history is not h}
+            self.refuse_recorded()
             self.note_sharing(found, twins)
             return found
         except Failed:
@@ -158,10 +160,10 @@ class Flow:
                     "and another tensor that shares its memory is used there: clone() one of them"
                 )
 
-    def refuse_recorded(self, names: Iterable[str]) -> None:
-        """An error if one of the names is a leaf, which must not be written to out of no_grad."""
-        for name in names:
-            if self.before[name]._history is LEAF:
+    def refuse_recorded(self) -> None:
+        """An error if a leaf is written to out of no_grad."""
+        for name in self.recorded:
+            if is_leaf(self.before[name]):
                 raise TraceError(
                     f"{name!r}, a leaf that requires grad, is written in place in the "
                     f"{self.place}: update it inside `with no_grad():`"
@@ -196,7 +198,7 @@ class Flow:
         for name in self.held:
             t = self.before[name]
             if name not in self.rebound:
-                found[name] = self.written(t, found[name]) if name in self.touched else t
+                found[name] = self.written(name, found[name]) if name in self.touched else t
         kept = {name: of for name, of in self.aliases.items() if name not in self.moved}
         found |= {name: self.before[of] for name, of in kept.items()}
         missing = dict.fromkeys([name for name in self.names if name not in found], MISSING)
@@ -216,12 +218,18 @@ class Flow:
                 others |= dict.fromkeys(own)
             tie(found[name], others, name, self.place)
 
-    def written(self, t: Tensor, value: Tensor) -> Tensor:
+    def written(self, name: str, value: Tensor) -> Tensor:
         """A tensor that a branch or loop may have written to, with its elements after that."""
-        with set_grad_enabled(local.state.grad and t._history is not LEAF):
+        t = self.before[name]
+        with set_grad_enabled(local.state.grad and name in self.recorded):
             t.copy_(value)
         local.state.trace.rewritten.add(t._counter)
         return t
+
+
+def is_leaf(t: Tensor) -> bool:
+    """Whether a tensor wants a gradient, and nothing made it, also outside of the branch."""
+    return t._history is LEAF and local.state.trace.beyond(t) is t
 
 
 class Journal(threading.local):

@@ -78,6 +78,7 @@ from rushlight.interop import (
     numel,
     to_dlpack,
 )
+from rushlight.kernels.engine import Engine as _Engine
 from rushlight.layouts import (
     OutOfMemoryError,
     channels_last,
@@ -93,7 +94,6 @@ from rushlight.layouts import (
 from rushlight.literals import as_tensor, asarray, tensor
 from rushlight.memory import keep_freed_memory as _keep_freed_memory
 from rushlight.ops import ops as _ops
-from rushlight.ops.engine import Engine as _Engine
 from rushlight.ops.programs import Compiler as _Compiler
 from rushlight.ops.recurrent_layers import Loops as _Loops
 from rushlight.printing import set_printoptions

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.kernels.engine import matmul
+
 Array = np.ndarray
 Place = tuple[Any, ...]
 BLOCK = 1 << 16  # weights in a block: a quarter of a MiB in float32
@@ -79,7 +81,7 @@ def scores(
     q: Array, k: Array, bias: Array | None, scale: float, first: int | None, out: Array | None
 ) -> Array:
     """scale q kᵀ + bias; with ``first``, the number of the first row, -inf in later columns."""
-    p = np.matmul(q * scale, k.mT, out=out)
+    p = matmul(q * scale, k.mT, out)
     if bias is not None:
         p += bias
     if first is not None:
@@ -122,7 +124,7 @@ def attention(
         np.matmul(p, ones, out=total[..., 0])
         total[total == 0] = 1
         weights = p if noise is None else p * noise[place]
-        np.divide(np.matmul(weights, v[part]), total, y[place])
+        np.divide(matmul(weights, v[part]), total, y[place])
     return y, tops, totals, kept
 
 
@@ -156,17 +158,17 @@ def attention_gradient(
             p -= tops[place]
             np.exp(p, p)
         dy = g[place] / totals[place]
-        dp = np.matmul(dy, v[part].mT)
+        dp = matmul(dy, v[part].mT)
         weights = p
         if noise is not None:
             dp *= noise[place]
             weights = p * noise[place]
-        dv[part] += np.matmul(weights.mT, dy)
+        dv[part] += matmul(weights.mT, dy)
         dp -= np.add.reduce(dy * y[place], -1, keepdims=True)
         dp *= p
         if of_bias:
             d_bias[place] = dp
         dp *= scale
-        np.matmul(dp, k[part], out=dq[place])
-        dk[part] += np.matmul(dp.mT, q[place])
+        matmul(dp, k[part], dq[place])
+        dk[part] += matmul(dp.mT, q[place])
     return dq, dk, dv, d_bias

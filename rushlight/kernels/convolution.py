@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.kernels.engine import matmul
 from rushlight.kernels.windows import (
     ALL,
     Array,
@@ -51,9 +52,9 @@ def convolve(x: Array, w: Array, geometry: Geometry, count: Sizes) -> Array:
     for place, columns in windows(x, w.shape[2:], geometry, count, joined):
         part = y[place]
         if not joined and part.flags.c_contiguous:
-            np.matmul(weights, columns, out=matrices(part, geometry.groups, channels, joined))
+            matmul(weights, columns, matrices(part, geometry.groups, channels, joined))
         else:
-            rows = np.matmul(weights, columns)
+            rows = matmul(weights, columns)
             part[...] = images_first(rows.reshape(arranged(part, joined).shape), joined)
     return y
 
@@ -68,7 +69,7 @@ def convolve_weight(x: Array, y: Array, geometry: Geometry, kernel: Sizes) -> Ar
     w: Any = None
     for place, columns in windows(x, kernel, geometry, y.shape[2:], joined):
         rows = matrices(arranged(y[place], joined), groups, channels, joined)
-        part = np.matmul(rows, columns.swapaxes(-1, -2))
+        part = matmul(rows, columns.swapaxes(-1, -2))
         if not joined:
             part = part.sum(0) if len(part) > 1 else part[0]
         w = part if w is None else np.add(w, part, out=w)
@@ -96,7 +97,7 @@ def convolve_transposed(y: Array, w: Array, geometry: Geometry, size: Sizes) -> 
         target = seen(wide, lead, kernel, geometry, count)
         for place in places:
             part = block[(ALL,) * lead + place]
-            columns = np.matmul(weights, matrices(part, groups, len(w), joined))
+            columns = matmul(weights, matrices(part, groups, len(w), joined))
             rows = (*kernel, *part.shape[lead : lead + len(kernel)])
             columns = columns.reshape(layout(several, channels, rows, joined))
             lay(target[(ALL,) * (lead + len(kernel)) + place], columns, lead, kernel)

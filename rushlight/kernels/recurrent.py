@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rushlight.kernels.cells import ARRAYS, Cell, Columns, split
+from rushlight.kernels.engine import dot
 
 Array = np.ndarray
 Spans = list[slice]
@@ -88,12 +89,12 @@ def forward(
         now = [state[: len(given)] for state in states]
         for target, state in zip(before, now, strict=True):
             target[here] = state
-        product = now[0].dot(w_hh)
+        product = dot(now[0], w_hh)
         if b_hh is not None:
             product += b_hh
         new, found = cell.forward(ARRAYS, Columns(given, size), Columns(product, size), *now)
         if w_hr is not None:
-            new = (new[0].dot(w_hr.T), *new[1:])
+            new = (dot(new[0], w_hr.T), *new[1:])
         put(kept, here, found)
         y[here] = new[0]
         states = replaced(states, new)
@@ -118,11 +119,11 @@ def backward(
         h = h + given
         if w_hr is not None:
             dr[here] = h
-            h = h.dot(w_hr)
+            h = dot(h, w_hr)
         saved = [split(array[here], size) for array in read]
         found, (rest, *rests) = cell.backward(ARRAYS, (h, *others), *saved)
         put(gradients, here, found)
-        h = gradients[-1][here].dot(w_hh)
+        h = dot(gradients[-1][here], w_hh)
         if rest is not None:
             h += rest
         states = replaced(states, (h, *rests))

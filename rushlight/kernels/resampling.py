@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rushlight.kernels.engine import matmul
+
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 BLOCK = 32
 """So many results (or elements, if these are more) make a block: few zeros, a quick product."""
@@ -55,9 +57,9 @@ def resample(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.ndarray:
     source = x.reshape(outer, x.shape[dim], inner)
     for results, elements, matrix in bands(m, x.dtype, transposed):
         if inner == 1:
-            np.matmul(source[:, elements, 0], matrix.T, out=y[:, results, 0])
+            matmul(source[:, elements, 0], matrix.T, y[:, results, 0])
         else:
-            np.matmul(matrix, source[:, elements], out=y[:, results])
+            matmul(matrix, source[:, elements], y[:, results])
     return y.reshape(shape)
 
 

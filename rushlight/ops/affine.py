@@ -13,11 +13,11 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local
 from rushlight.autograd.tape import NO_ATTRS, Node, Plan, edge, version
 from rushlight.errors import user_line
+from rushlight.kernels.engine import dot
 from rushlight.ops.base import Op, composite, into, is_expandable, need_tensor, ops, registry
 from rushlight.ops.contraction import (
     check_batches,
     conjugated,
-    dot,
     matmul,
     mixed,
     mm,

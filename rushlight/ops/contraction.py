@@ -13,8 +13,8 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local, run_quietly
 from rushlight.autograd.tape import NO_ATTRS
 from rushlight.dims import broadcast
+from rushlight.kernels.engine import HALVES, WORTH, apply, dot, engine, inner, letters
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
-from rushlight.ops.engine import HALVES, SMALL, SOME, WORTH, engine, is_large, is_thin
 from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor, install, new
@@ -170,20 +170,13 @@ def refuse_bool(name: str, x: ndarray) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
-def dot(a: ndarray, b: ndarray) -> ndarray:
-    """The product of two matrices: by BLAS, or by the engine if it is large, or thin."""
-    if a.size >= SOME or b.size >= SOME:
-        (n, k), (l, m) = a.shape, b.shape
-        if k == l and (is_large(n, k, m) or is_thin(n, k, m)):
-            product = engine(a.dtype)
-            if product is not None:
-                return product(("mk", "kn", "mn"), a, b)
-    return a.dot(b)
-
-
 def times(a: Any, b: Any) -> Any:
-    """The product of two matrices, tensors or arrays; ``@`` of arrays is slow for one row."""
-    return dot(a, b) if type(a) is ndarray else a @ b
+    """``a @ b`` of tensors or of arrays, whose ``@`` knows nothing of the engine."""
+    if type(a) is not ndarray:
+        return a @ b
+    if a.ndim == 2 and b.ndim <= 2:
+        return dot(a, b) if b.ndim == 2 else apply(a, b)
+    return product_of(cast(Bmm, registry["bmm"]), a, b)
 
 
 def product_of(op: Product | Bmm, a: ndarray, b: ndarray) -> ndarray:
@@ -253,7 +246,7 @@ class Mv(Product):
         Fails(RuntimeError, r"mat \(2x3\), vec \(4\)", T(2, 3), T(4)),
         Fails(RuntimeError, "matrix @ vector expected, got 1, 2, 2", T(2, 2), T(2, 2)),
     ]
-    eager = staticmethod(ndarray.dot)
+    eager = staticmethod(apply)
 
     def public(self, product):
         def function(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -266,7 +259,7 @@ class Mv(Product):
         return g[:, None] * conjugated(b)
 
     def vjp_b(self, g, _y, a, _b):
-        return conjugated(a).mT @ g
+        return times(conjugated(a).mT, g)
 
     def wrong_rank(self, x, y):
         return RuntimeError(f"vector + matrix @ vector expected, got 1, {x.ndim}, {y.ndim}")
@@ -289,7 +282,7 @@ class Dot(Product):
         Fails(RuntimeError, r"expected tensor \[2\] and src \[3\]", T(2), T(3)),
         Fails(RuntimeError, "1D tensors expected, but got 2D and 1D", T(2, 2), T(2)),
     ]
-    eager = staticmethod(ndarray.dot)
+    eager = staticmethod(inner)
 
     def public(self, product):
         def function(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -383,9 +376,7 @@ class Bmm(Op):
         return np.empty((*batch, x.shape[-2], y.shape[-1]), x.dtype)
 
     def subscripts(self, attrs: Any, a: Sequence[int], b: Sequence[int]) -> tuple[str, str, str]:
-        batch = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: max(len(a), len(b)) - 2]
-        own = [batch[len(batch) - len(shape) + 2 :] for shape in (a, b)]
-        return f"{own[0]}mk", f"{own[1]}kn", f"{batch}mn"
+        return letters(len(a), len(b))
 
     def compute(self, arrays: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         return product_of(self, *arrays)
@@ -406,22 +397,21 @@ class Bmm(Op):
     def eager(self, a, b):
         if b.ndim == 2 and a.size:
             return dot(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
-        each = a.shape[-2] * b.shape[-1] * b.shape[-2]
-        if each <= SMALL and a.size * b.shape[-1] >= WORTH and fit_together(a.shape, b.shape):
+        if b.size and a.size * b.shape[-1] >= WORTH and fit_together(a.shape, b.shape):
             product = engine(a.dtype)
             if product is not None:
-                return product(self.subscripts(None, a.shape, b.shape), a, b)
+                return product(letters(a.ndim, b.ndim), a, b)
         return np.matmul(a, b)
 
     def vjp_a(self, g, _y, _a, b):
         if b.ndim > 2:
-            return g @ conjugated(b).mT
-        return (rows(g) @ conjugated(b).mT).reshape(_a.shape)
+            return times(g, conjugated(b).mT)
+        return times(rows(g), conjugated(b).mT).reshape(_a.shape)
 
     def vjp_b(self, g, _y, a, _b):
         if len(_b.shape) > 2:
-            return conjugated(a).mT @ g
-        return rows(conjugated(a)).mT @ rows(g)
+            return times(conjugated(a).mT, g)
+        return times(rows(conjugated(a)).mT, rows(g))
 
 
 batched = cast(Bmm, registry["bmm"]).batched

@@ -11,6 +11,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.kernels import cross_entropy as kernels
+from rushlight.kernels.engine import dot
 from rushlight.ops.base import Op, composite, need_tensor, registry
 from rushlight.ops.classification_losses import cross_entropy, fitting, label, labels
 from rushlight.ops.loss_reduction import REDUCTIONS, chosen, warn
@@ -95,7 +96,7 @@ def chunks(
     """The logits x·Aᵀ + b of ``rows`` rows at a time, and which rows these are."""
     for start in range(0, len(x), rows):
         part = slice(start, start + rows)
-        logits = x[part] @ matrix.T
+        logits = dot(x[part], matrix.T)
         if bias is not None:
             logits += bias
         yield part, logits
@@ -169,8 +170,8 @@ class ChunkedSlopes(Op):
         for part, logits in chunks(x, matrix, bias, rows):
             _, slope = kernels.cross_entropy(logits, target[part], weight, "none", ignore_index)
             slope *= scale[part]
-            along_x[part] = slope @ matrix
-            along_matrix += slope.T @ x[part]
+            along_x[part] = dot(slope, matrix)
+            along_matrix += dot(slope.T, x[part])
             along_bias += slope.sum(0)
         return along_x, along_matrix, along_bias
 

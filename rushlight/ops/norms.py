@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.errors import kind
+from rushlight.kernels.engine import matmul
 from rushlight.kernels.summation import add_up, add_up_squares
 from rushlight.ops.base import Op, axis, composite, into, need_tensor, ops
 from rushlight.ops.elements import reduced, wide
@@ -378,7 +379,7 @@ class Cdist(Op):
 def euclidean(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
     """√(|a|² + |b|² - 2a·b) in double precision, since close points cancel."""
     a, b = x1.astype(np.float64, copy=False), x2.astype(np.float64, copy=False)
-    square = a @ np.swapaxes(b, -1, -2)
+    square = matmul(a, np.swapaxes(b, -1, -2))
     square *= -2
     square += np.vecdot(a, a)[..., :, None]
     square += np.vecdot(b, b)[..., None, :]

@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight import dtypes
 from rushlight.dims import inverse
+from rushlight.kernels.engine import inner
 from rushlight.kernels.select import between
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elements import wide
@@ -121,7 +122,7 @@ class SquaredError(Op):
         if kind in dtypes.HALF:
             x, t = x.astype(np.float32), t.astype(np.float32)
         d = np.subtract(x, t).ravel("K")
-        y = d @ d
+        y = inner(d, d)
         return (y / d.dtype.type(d.size) if mean else y).astype(kind, copy=False)
 
     def at(self, b, i, x, t, *, mean):

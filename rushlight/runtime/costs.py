@@ -23,7 +23,7 @@ from rushlight.codegen.values import FLOATS, RELATIONS, Builder, Loop, Value
 from rushlight.graph.attributes import SHORT
 from rushlight.graph.ir import Node, TensorType
 from rushlight.kernels import scalars
-from rushlight.ops.engine import engine
+from rushlight.kernels.engine import engine
 from rushlight.ops.recurrent_scans import Scan
 
 SINGLE = frozenset(

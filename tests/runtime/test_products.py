@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops.engine import FEW, MUCH, Engine
+from rushlight.kernels.engine import FEW, MUCH, Engine
 from rushlight.runtime import products
 from rushlight.runtime.products import product
 

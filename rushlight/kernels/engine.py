@@ -140,12 +140,19 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
             product = engine(a.dtype)
             if product is None:
                 return np.matmul(a, b, out=out)
-            y = product(letters(a.ndim, b.ndim), a, b)
+            y = stacked(product, a, b)
         if out is None:
             return y
         out[...] = y
         return out
     return np.matmul(a, b, out=out)
+
+
+def stacked(product: Product, a: Array, b: Array) -> Array:
+    """The engine's product of two stacks of matrices, of which the first may have fewer batches."""
+    if a.ndim < b.ndim:
+        a = a.reshape((1,) * (b.ndim - a.ndim) + a.shape)  # or batches would count as columns
+    return product(letters(a.ndim, b.ndim), a, b)
 
 
 def letters(first: int, second: int) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ from rushlight import errors as messages
 from rushlight.autograd.modes import local, run_quietly
 from rushlight.autograd.tape import NO_ATTRS
 from rushlight.dims import broadcast
-from rushlight.kernels.engine import HALVES, WORTH, apply, dot, engine, inner, letters
+from rushlight.kernels.engine import HALVES, WORTH, apply, dot, engine, inner, letters, stacked
 from rushlight.ops.base import Op, composite, into, need_tensor, ops, registry
 from rushlight.ops.families import pair_recorder
 from rushlight.ops.samples import Fails, S, T
@@ -183,8 +183,10 @@ def product_of(op: Product | Bmm, a: ndarray, b: ndarray) -> ndarray:
     """What ``op.eager`` gives, for half types summed in float32 and rounded once."""
     if a.dtype in dtypes.HALF and a.size * b.size >= HALVES * b.shape[-min(2, b.ndim)] > 0:
         product = engine(a.dtype)
-        if product is not None and (b.ndim == 1 or fit_together(a.shape, b.shape)):
+        if product is not None and b.ndim == 1:
             return product(op.subscripts(None, a.shape, b.shape), a, b)
+        if product is not None and fit_together(a.shape, b.shape):
+            return stacked(product, a, b)
     return rounded(op.eager, a, b)
 
 
@@ -400,7 +402,7 @@ class Bmm(Op):
         if b.size and a.size * b.shape[-1] >= WORTH and fit_together(a.shape, b.shape):
             product = engine(a.dtype)
             if product is not None:
-                return product(letters(a.ndim, b.ndim), a, b)
+                return stacked(product, a, b)
         return np.matmul(a, b)
 
     def vjp_a(self, g, _y, _a, b):

@@ -96,6 +96,14 @@ def test_stacks_of_matrices(dtype: Any) -> None:
     close(out, wanted)
 
 
+@pytest.mark.parametrize("dtype", [*KINDS, np.float16])
+def test_one_matrix_and_a_stack(dtype: Any) -> None:
+    a, b = array(130, 70, dtype=dtype), array(4, 3, 70, 90, dtype=dtype)
+    found = rl.from_numpy(a) @ rl.from_numpy(b)
+    wide = [x.astype(np.float64) for x in (a, b)]
+    np.testing.assert_allclose(found.double(), wide[0] @ wide[1], atol=0.1)
+
+
 def weight_of_transposed_convolution(x: Any, w: Any) -> Any:
     w = w.clone().requires_grad_()
     return rl.autograd.grad(F.conv_transpose2d(x, w, stride=2).square().sum(), w)[0]
@@ -115,6 +123,10 @@ CALLS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     ),
     "two vectors": (lambda x: x @ x, [(50_000,)]),
     "batches": (gradients_of_batches, [(3, 150, 90), (3, 90, 160)]),
+    "transposed convolutions of many images": (
+        weight_of_transposed_convolution,
+        [(2, 64, 28, 28), (64, 32, 3, 3)],
+    ),
     "transposed convolution": (
         weight_of_transposed_convolution,
         [(2, 64, 11, 11), (64, 32, 3, 3)],

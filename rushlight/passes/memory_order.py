@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rushlight import layouts
 from rushlight.graph.ir import Graph, Node, TensorType, copy, rebuild
 from rushlight.ops.base import registry
 from rushlight.passes.layout import inverse
@@ -55,10 +56,10 @@ def in_memory_order(graph: Graph, orders: Orders) -> Graph:
 
 
 def turned_leaf(node: Node, order: tuple[int, ...]) -> Node:
-    shape = tuple([node.type.shape[d] for d in order])
-    return Node(node.op, (), node.attrs, TensorType(shape, node.type.dtype), node.source)
+    kind = TensorType(layouts.permuted(node.type.shape, order), node.type.dtype)
+    return Node(node.op, (), node.attrs, kind, node.source)
 
 
 def permuted(x: Node, order: tuple[int, ...]) -> Node:
-    shape = tuple([x.type.shape[d] for d in order])
-    return Node(PERMUTE, (x,), {"dims": order}, TensorType(shape, x.type.dtype), x.source)
+    kind = TensorType(layouts.permuted(x.type.shape, order), x.type.dtype)
+    return Node(PERMUTE, (x,), {"dims": order}, kind, x.source)

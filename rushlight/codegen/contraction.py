@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from rushlight.codegen.microkernel import AHEAD, Registers, Tile, Vectors
+from rushlight.codegen.microkernel import AHEAD, STRIP, Registers, Tile, Vectors
 from rushlight.codegen.native import NativeText
 
 FIELDS = (
     "sum_parts", "row_parts", "column_parts", "rows", "row_block", "columns", "panels",
     "panel_block", "block_count", "sum_blocks", "sum_size", "a_step", "b_step", "b_panel",
-    "reading", "accumulate", "batches", "blocks", "row_offsets", "target_offsets", "taps",
+    "reading", "strips", "accumulate", "batches", "blocks", "row_offsets", "target_offsets", "taps",
 )  # fmt: skip
 """The head of the table; the last ones say where its lists begin."""
 
@@ -50,6 +50,12 @@ def tile_rows(registers: Registers) -> tuple[int, int]:
     The low tile has columns that need a mask, which takes a register more.
     """
     return (12, 8) if registers.count >= 32 else (6, 4)
+
+
+def in_strips(registers: Registers) -> bool:
+    """Whether a packed A lies in strips: the addresses of high tiles' rows fill all registers."""
+    high, low = tile_rows(registers)
+    return high % STRIP == low % STRIP == 0 and high > 2 * STRIP
 
 
 class Sweep(NativeText):
@@ -175,12 +181,20 @@ class Sweep(NativeText):
         highs = self.call("llvm.smax.i64", "i64", [("i64", highs), ("i64", "0")])
         middle = self.let(f"add i64 {begin}, {self.let(f'mul i64 {highs}, {high}')}")
         middle = self.least(middle, end)
-        self.tile_loop(
-            Tile(self.kind, self.registers, high, VECTORS, False),
-            (begin, middle),
-            panel,
-        )
-        self.tile_loop(Tile(self.kind, self.registers, low, VECTORS, True), (middle, end), panel)
+
+        def tiles(strips: bool) -> None:
+            for rows, direct, place in (
+                (high, False, (begin, middle)),
+                (low, True, (middle, end)),
+            ):
+                tile = Tile(self.kind, self.registers, rows, VECTORS, direct, strips)
+                self.tile_loop(tile, place, panel)
+
+        if in_strips(self.registers):
+            strips = self.let(f"icmp ne i64 {self.head['strips']}, 0")
+            self.choose(strips, lambda: tiles(True), lambda: tiles(False))
+        else:
+            tiles(False)
 
     def slim(self, rows: tuple[str, str], panel: Panel) -> None:
         """The tiles of a panel that is one register wide, or half of a wide one."""

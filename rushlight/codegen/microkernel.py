@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from rushlight.codegen.instructions import mangled, vector
 from rushlight.codegen.native import NativeText
 
+STRIP = 4  # rows of a packed A that lie beside each other
+TURNS = 4  # products of a strip that are written down one after the other: a line of memory
 AHEAD = 64  # products of a sum, whose operands are asked for before they are needed
 
 
@@ -95,7 +97,9 @@ class Tile(Vectors):
     """The text of the function that computes one tile.
 
     It can have fewer rows and columns than there is room for: missing rows repeat the last one,
-    missing columns, which are lanes of the last register, are neither read nor written.
+    missing columns, which are lanes of the last register, are neither read nor written. Rows that lie
+    in strips need one address for each strip, all of which fit into registers; what their missing
+    rows give is thrown away.
 
     Args:
         kind: of all elements.
@@ -103,20 +107,25 @@ class Tile(Vectors):
         rows: of the tile.
         vectors: registers that hold a row of it.
         direct: whether rows of B lie in a matrix, where what follows must not be read.
+        strips: whether A is packed in strips.
     """
 
     def __init__(
-        self, kind: str, registers: Registers, rows: int, vectors: int, direct: bool
+        self,
+        kind: str,
+        registers: Registers,
+        rows: int,
+        vectors: int,
+        direct: bool,
+        strips: bool = False,
     ) -> None:
         super().__init__(kind, registers)
-        self.rows, self.vectors, self.direct = rows, vectors, direct
+        self.rows, self.vectors, self.direct, self.strips = rows, vectors, direct, strips
 
     @property
     def name(self) -> str:
-        size, reads = (
-            f"{self.rows}x{self.vectors}x{self.lanes}",
-            "direct" if self.direct else "panel",
-        )
+        size = f"{self.rows}x{self.vectors}x{self.lanes}"
+        reads = ("direct" if self.direct else "panel") + "_strips" * self.strips
         return f"tile_{self.kind}_{size}_{reads}"
 
     ARGUMENTS = (
@@ -127,8 +136,11 @@ class Tile(Vectors):
 
     def text(self) -> str:
         numbers = self.row_numbers()
-        bases = [self.element("%a", self.entry("%rows", r)) for r in numbers]
         targets = [self.element("%c", self.entry("%c_rows", r)) for r in numbers]
+        if self.strips:
+            targets = self.or_nowhere(targets)
+            numbers = self.strip_numbers()
+        bases = [self.element("%a", self.entry("%rows", r)) for r in numbers]
         self.left = self.let(f"add i64 %columns, {(1 - self.vectors) * self.lanes}")
         self.masks = [""] * (self.vectors - 1) + [self.first_lanes(self.left)]
         for target in targets:
@@ -137,7 +149,8 @@ class Tile(Vectors):
         self.further = self.let(f"mul i64 %a_step, {AHEAD}")
         zeros = [(self.vector, "zeroinitializer")] * (self.rows * self.vectors)
         carried = [*zeros, ("ptr", "%b")]
-        *sums, _ = self.each("0", "%tap_count", 1, carried, lambda t, v: self.tap(bases, t, v))
+        tap = self.strip_tap if self.strips else self.tap
+        *sums, _ = self.each("0", "%tap_count", 1, carried, lambda t, v: tap(bases, t, v))
         self.finish(targets, self.added(targets, sums))
         head = f"define internal void @{self.name}({', '.join(self.ARGUMENTS)}) noinline {{"
         return "\n".join([head, "entry:", *self.frames[0].lines, "ret void", "}"])
@@ -145,6 +158,20 @@ class Tile(Vectors):
     def row_numbers(self) -> list[str]:
         last = self.let("add i64 %row_count, -1")
         return ["0", *[self.least(last, str(r)) for r in range(1, self.rows)]]
+
+    def strip_numbers(self) -> list[str]:
+        """The first rows of the strips; one that is missing repeats the last."""
+        last = self.let(f"and i64 {self.let('add i64 %row_count, -1')}, {-STRIP}")
+        return ["0", *[self.least(last, str(r)) for r in range(STRIP, self.rows, STRIP)]]
+
+    def or_nowhere(self, targets: list[str]) -> list[str]:
+        """Where rows go: those that are missing to a place of no use."""
+        spare = self.let(f"alloca [{self.vectors * self.lanes} x {self.scalar}], align 64")
+        there = [self.let(f"icmp sgt i64 %row_count, {r}") for r in range(len(targets))]
+        return [
+            self.let(f"select i1 {is_row}, ptr {target}, ptr {spare}")
+            for is_row, target in zip(there, targets, strict=True)
+        ]
 
     def added(self, targets: list[str], sums: list[str]) -> list[str]:
         """The sums, with what C holds already unless it is fresh."""
@@ -176,11 +203,38 @@ class Tile(Vectors):
         carried = [*zip(kinds, [*values, "0"], strict=True)]
         return self.each("0", "%inner", 1, carried, lambda _, v: self.turn(rows, v))[:-1]
 
+    def strip_tap(self, bases: list[str], t: str, values: list[str]) -> list[str]:
+        """The products of one tap, several turns of the innermost loop at a time."""
+        offset = self.entry("%taps", t)
+        strips = [self.element(base, offset) for base in bases]
+        kinds = [self.vector] * (self.rows * self.vectors) + ["ptr", "i64"]
+        whole = self.let(f"and i64 %inner, {-TURNS}")
+
+        def turns(count: int, v: list[str]) -> list[str]:
+            *sums, b, at = v
+            here = [self.element(strip, at) for strip in strips]
+            for n in range(count):
+                places = [
+                    self.element(place, str(n * STRIP + r)) for place in here for r in range(STRIP)
+                ]
+                sums, b = self.products(places, sums, b)
+            return [*sums, b, self.let(f"add i64 {at}, {count * STRIP}")]
+
+        carried = [*zip(kinds, [*values, "0"], strict=True)]
+        values = self.each("0", whole, TURNS, carried, lambda _, v: turns(TURNS, v))
+        carried = [*zip(kinds, values, strict=True)]
+        return self.each(whole, "%inner", 1, carried, lambda _, v: turns(1, v))[:-1]
+
     def turn(self, rows: list[str], values: list[str]) -> list[str]:
         *sums, b, at = values
+        self.fetch(self.element(self.element(rows[-1], at), self.further), False, 2)
+        sums, b = self.products([self.element(row, at) for row in rows], sums, b)
+        return [*sums, b, self.let(f"add i64 {at}, %a_step")]
+
+    def products(self, places: list[str], sums: list[str], b: str) -> tuple[list[str], str]:
+        """The sums with one product more each: of the elements of A, and of a row of B."""
         for v in range(self.vectors):
             self.fetch(self.element(self.element(b, "%ahead"), str(v * self.lanes)), False)
-        self.fetch(self.element(self.element(rows[-1], at), self.further), False, 2)
         xs = [
             self.load(
                 self.element(b, str(v * self.lanes)) if v else b,
@@ -188,14 +242,14 @@ class Tile(Vectors):
             )
             for v in range(self.vectors)
         ]
-        for r, row in enumerate(rows):
-            place = self.element(row, at)
+        sums = [*sums]
+        for r, place in enumerate(places):
             scalar = self.let(f"load {self.scalar}, ptr {place}, align {self.bytes}")
             y = self.splat(self.kind, self.lanes, scalar)
             for v, x in enumerate(xs):
                 n = r * self.vectors + v
                 sums[n] = self.multiply_add(y, x, sums[n])
-        return [*sums, self.element(b, "%b_step"), self.let(f"add i64 {at}, %a_step")]
+        return sums, self.element(b, "%b_step")
 
     def finish(self, targets: list[str], sums: list[str]) -> None:
         """Stores the tile: whole registers, then halves of the last one as far as columns go."""

@@ -25,6 +25,7 @@ from rushlight.codegen.contraction import (
     PACKED,
     VECTORS,
     Sweep,
+    in_strips,
     tile_rows,
 )
 from rushlight.codegen.dots import COLUMNS, MOST, Dots
@@ -32,7 +33,7 @@ from rushlight.codegen.dots import FIELDS as DOTS_FIELDS
 from rushlight.codegen.fold import FIELDS as FOLD_FIELDS
 from rushlight.codegen.fold import Fold
 from rushlight.codegen.instructions import SMALL, width
-from rushlight.codegen.microkernel import Registers
+from rushlight.codegen.microkernel import STRIP, Registers
 from rushlight.codegen.native import table
 from rushlight.codegen.packing import BLOCK, PIECES, Packing
 from rushlight.codegen.packing import FIELDS as PACKING_FIELDS
@@ -44,14 +45,14 @@ NEAR = 1 << 16  # elements of A that stay in the second cache, wherever they lie
 PART = 1 << 19  # multiply-adds that are worth a thread's while
 COPY = 1 << 14  # elements to be copied that are
 PARTS = 16  # that a contraction is cut into, if it is large enough
-THIN, TALL = 40, 768  # rows for which B is not packed, by low and by high tiles, which read it less
+THIN, TALL = 40, 96  # rows for which B is not packed, by low and by high tiles, which read it less
 FEW = 32  # rows for which dot products are better than packing B
 COLUMN_BLOCK = 4096  # columns of scaled rows: fewer would read memory in short pieces
 LONG = 64  # rows that are worth a sum of their own
 READ = 4  # multiply-adds that it takes to read an element from memory
 SHORT = 4  # elements below which a dot product is mostly the sum of lanes
 FIRST, SECOND = 1 << 15, 1 << 19  # bytes of the first and the second cache
-WAYS, LINE = 8, 64  # of the second cache: lines of a set, bytes of a line
+WAYS, LINE = 8, 64  # of these caches: lines of a set, bytes of a line
 
 Offsets = np.ndarray
 
@@ -128,6 +129,13 @@ class Works:
 def second_cache(registers: Registers) -> int:
     """Bytes of the second cache: processors with registers of 64 bytes have twice as much of it."""
     return SECOND * 2 if registers.bytes == 64 else SECOND
+
+
+def sets_of(apart: int, cache: int) -> int:
+    """How many sets of a cache hold lines that are so many bytes apart."""
+    lines, rest = divmod(abs(apart), LINE)
+    sets = cache // (WAYS * LINE)
+    return sets if rest else sets // gcd(sets, lines)
 
 
 def is_beside(offsets: Offsets) -> bool:
@@ -332,8 +340,10 @@ class Planner:
             b = packed_form(b, panel)
         elif reading == PACKED:
             b, second = self.pack(b, panel, second)
+        strips = False
         if self.packs_first(a, n):
-            a, first = self.pack(a, tile_rows(self.registers)[0], first)
+            strips = in_strips(self.registers)
+            a, first = self.pack(a, STRIP if strips else tile_rows(self.registers)[0], first)
         blocks = blocks_of(a)
         batches, copied = len(target.batches), reading == COPIED
         wanted = self.wanted(m * n * k * batches)
@@ -362,6 +372,7 @@ class Planner:
             "b_step": panel if reading == PACKED else b.even or 0,
             "b_panel": panel * k if reading == PACKED else panel,
             "reading": reading,
+            "strips": int(strips),
             "accumulate": int(self.accumulate and name == "y"),
         }
         lists = {
@@ -443,12 +454,12 @@ class Planner:
             return DIRECT
         if self.stored != self.kind or not b.beside or b.even is None:
             return PACKED
-        apart, rest = divmod(abs(b.even) * width(self.kind), LINE)
-        most = second_cache(self.registers) // (WAYS * LINE)
-        sets = most if rest else most // gcd(most, apart)
+        high, size = tile_rows(self.registers)[0], len(b.rows) * b.depth * width(self.kind)
+        if still and m > high:
+            return PACKED
+        sets = sets_of(b.even * width(self.kind), second_cache(self.registers))
         near = min(b.depth, DEPTH) <= sets * WAYS
-        size = len(b.rows) * b.depth * width(self.kind)
-        thin = TALL if tile_rows(self.registers)[0] > 6 else THIN
+        thin = TALL if high > 6 and size <= SECOND else THIN
         if (m <= thin and near) or (m <= ROWS and size <= FIRST):
             return DIRECT
         return COPIED if m <= 2 * ROWS and size > SECOND and not still else PACKED
@@ -456,15 +467,24 @@ class Planner:
     def packs_first(self, a: Matrix, n: int) -> bool:
         """Whether A is packed: it must be converted, or its rows get in each other's way.
 
-        High tiles read so little of A for each multiplication that it may lie anywhere.
+        High tiles read it so seldom that it may lie anywhere unless the columns are many. But if its
+        sums lie across memory each of their elements is on another page.
         """
         if self.stored != self.kind:
             return a.depth > 0
+        panel = VECTORS * self.lanes
         if tile_rows(self.registers)[0] > 6:
+            least, most = (8 if self.collide(a) else 16) if a.along else 2, 0
+        else:
+            least, most = (8, 4 * NEAR) if a.along else (3, NEAR)
+        return n >= least * panel and len(a.taps) == 1 and len(a.rows) * a.depth > most
+
+    def collide(self, a: Matrix) -> bool:
+        """Whether the rows of a tile drive each other out of the half of a cache they have."""
+        if len(a.rows) < 2 or not is_even(a.rows):
             return False
-        least, most = (8, 4 * NEAR) if a.along else (3, NEAR)
-        wide = n >= least * VECTORS * self.lanes
-        return wide and len(a.taps) == 1 and len(a.rows) * a.depth > most
+        apart = int(a.rows[1] - a.rows[0]) * width(self.kind)
+        return apart != 0 and 2 * tile_rows(self.registers)[0] > sets_of(apart, FIRST) * WAYS
 
     def pack(self, x: Matrix, wide: int, name: str) -> tuple[Matrix, str]:
         """A copy of an operand in panels."""

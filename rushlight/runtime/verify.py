@@ -20,6 +20,7 @@ from rushlight.codegen import (
     dots,
     fill,
     fold,
+    microkernel,
     nest,
     packing,
     recurrent,
@@ -155,7 +156,13 @@ def contract(call: Call) -> None:
     if not depth.any():
         return
     rows, offsets = call.list("row_offsets", t("rows")), call.list("taps", (tap + taps).max())
-    call.reach(0, span(a) + span(rows) + span(offsets) + steps((begin + inner).max(), t("a_step")))
+    own = span(rows)
+    if t("strips"):
+        first = rows[:: microkernel.STRIP]
+        call.need(t("row_block") % microkernel.STRIP == 0, "parts cut strips of rows")
+        call.need(t("a_step") == microkernel.STRIP, "strips are not one after the other")
+        own = span(first) + steps(microkernel.STRIP)
+    call.reach(0, span(a) + own + span(offsets) + steps((begin + inner).max(), t("a_step")))
     place = span(b) + steps((before + depth).max(), t("b_step"))
     if t("reading") == contraction.PACKED:
         call.reach(1, place + steps(t("panels"), t("b_panel")) + steps(wide))

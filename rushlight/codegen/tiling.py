@@ -45,7 +45,8 @@ NEAR = 1 << 16  # elements of A that stay in the second cache, wherever they lie
 PART = 1 << 19  # multiply-adds that are worth a thread's while
 COPY = 1 << 14  # elements to be copied that are
 PARTS = 16  # that a contraction is cut into, if it is large enough
-THIN, TALL = 40, 96  # rows for which B is not packed, by low and by high tiles, which read it less
+THIN, TALL = 40, 64  # rows for which B is not packed, by low and by high tiles
+SCANT = 16  # rows for which high tiles copy panels of a large B where they are needed
 FEW = 32  # rows for which dot products are better than packing B
 COLUMN_BLOCK = 4096  # columns of scaled rows: fewer would read memory in short pieces
 LONG = 64  # rows that are worth a sum of their own
@@ -448,21 +449,26 @@ class Planner:
         """How B is read: where it lies if that is only a few times, else from panels.
 
         Rows at steps of a power of two fall into few sets of a cache and drive each other out.
-        Panels of a large B are made where they are needed: all of them would not stay near.
+        Panels of a large B are made where they are needed: all of them would not stay near. For
+        high tiles that is so for very few rows only: each row of a panel is on another page.
         """
         if not b.depth:
             return DIRECT
         if self.stored != self.kind or not b.beside or b.even is None:
             return PACKED
-        high, size = tile_rows(self.registers)[0], len(b.rows) * b.depth * width(self.kind)
-        if still and m > high:
-            return PACKED
+        high = tile_rows(self.registers)[0] > 6
+        size = len(b.rows) * b.depth * width(self.kind)
         sets = sets_of(b.even * width(self.kind), second_cache(self.registers))
         near = min(b.depth, DEPTH) <= sets * WAYS
-        thin = TALL if high > 6 and size <= SECOND else THIN
-        if (m <= thin and near) or (m <= ROWS and size <= FIRST):
+        if size > SECOND:
+            direct, copied = (0, SCANT) if high else (THIN, 2 * ROWS)
+        else:
+            direct, copied = TALL if high else THIN, 0
+        if still and m > SCANT:
+            direct = copied = 0
+        if (m <= direct and near) or (m <= ROWS and size <= FIRST):
             return DIRECT
-        return COPIED if m <= 2 * ROWS and size > SECOND and not still else PACKED
+        return COPIED if m <= copied and not still else PACKED
 
     def packs_first(self, a: Matrix, n: int) -> bool:
         """Whether A is packed: it must be converted, or its rows get in each other's way.

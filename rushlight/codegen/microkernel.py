@@ -97,9 +97,9 @@ class Tile(Vectors):
     """The text of the function that computes one tile.
 
     It can have fewer rows and columns than there is room for: missing rows repeat the last one,
-    missing columns, which are lanes of the last register, are neither read nor written. Rows that lie
-    in strips need one address for each strip, all of which fit into registers; what their missing
-    rows give is thrown away.
+    missing columns, which are lanes of the last register, are neither read nor written. Rows that
+    lie in strips need one address for each strip, all of which fit into registers; what their
+    missing rows give is thrown away.
 
     Args:
         kind: of all elements.

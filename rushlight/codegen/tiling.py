@@ -473,8 +473,8 @@ class Planner:
     def packs_first(self, a: Matrix, n: int) -> bool:
         """Whether A is packed: it must be converted, or its rows get in each other's way.
 
-        High tiles read it so seldom that it may lie anywhere unless the columns are many. But if its
-        sums lie across memory each of their elements is on another page.
+        High tiles read it so seldom that it may lie anywhere unless the columns are many. But if
+        its sums lie across memory each of their elements is on another page.
         """
         if self.stored != self.kind:
             return a.depth > 0

@@ -64,3 +64,25 @@ def test_registers_of_all_widths(
         a = laid(rng.standard_normal((m, k)).astype(kind), order)
         b = laid(rng.standard_normal((k, n)).astype(kind), order)
         check("mk,kn->mn", a, b)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("columns", [64, 75, 97])
+def test_packed_rows_of_all_counts(kind: type, columns: int) -> None:
+    """Strips of a packed A are not full, are read by tiles of both heights, or do not exist."""
+    rng = np.random.default_rng(columns)
+    for rows in [*range(1, 34), 101, 220]:
+        for inner in (1, 3, 4, 5, 9, 66):
+            a = laid(rng.integers(-4, 5, (rows, inner)).astype(kind), "columns")
+            b = rng.integers(-4, 5, (inner, columns)).astype(kind)
+            right = a.astype(np.float64) @ b.astype(np.float64)
+            np.testing.assert_array_equal(product("mk,kn->mn", a, b), right)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_share_sets_of_a_cache(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    for rows in (5, 50, 193):
+        a = rng.integers(-4, 5, (rows, 1024)).astype(np.float32)
+        b = rng.integers(-4, 5, (1024, 300)).astype(np.float32)
+        np.testing.assert_array_equal(product("mk,kn->mn", a, b, threads), a @ b)

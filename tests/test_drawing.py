@@ -152,6 +152,10 @@ def test_programs_have_the_names_of_their_functions() -> None:
     y = rl.nn.functional.max_pool2d(rl.nn.BatchNorm2d(8)(x), 2)
     assert y.grad_fn.name() == "MaxPool2dBackward0"
     assert step(x).grad_fn.name() == "CompiledFunctionBackward"
+    nowhere: dict[str, Any] = {}
+    exec("def f(x): return x * 2", nowhere)
+    nowhere["f"].__module__ = None
+    assert rl.compile(nowhere["f"])(x).grad_fn.name() == "CompiledFunctionBackward"
     text = rl.draw(y)
     assert "batch_norm\\n4×8×32×32" in text
     assert "max_pool2d\\n4×8×16×16" in text

@@ -167,7 +167,8 @@ class Differentiable(Function):
 def differentiable(function: Callable[..., Any]) -> type[Differentiable]:
     """:class:`Differentiable` by the name of the function, for pictures, profiles and users."""
     name = getattr(function, "__name__", type(function).__name__)
-    if isinstance(function, FunctionType) and function.__module__.startswith("rushlight."):
+    module = getattr(function, "__module__", None) or ""  # code of exec() has none
+    if isinstance(function, FunctionType) and module.startswith("rushlight."):
         return named(name, "".join([w.capitalize() for w in name.split("_")]) + "Backward0")
     return named(name, "CompiledFunctionBackward")
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rushlight import __version__
-from rushlight.commands import CommandError, UsageError, infer, show
+from rushlight.commands import CommandError, UsageError, infer, nearest, show
 from rushlight.frontends import names, script
 
+FLAGS = ("--help", "--version")
 OK, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
@@ -91,7 +92,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     """Calls the command that the first argument names."""
     match arguments:
         case []:
-            raise UsageError("which command?")
+            raise UsageError(f"which command: {', '.join(COMMANDS)}?")
         case ["--version"]:
             print(f"rushlight {__version__}")
         case ["--help" | "-h"]:
@@ -102,7 +103,8 @@ def dispatch(arguments: Sequence[str]) -> int:
         case [name, *rest] if name in COMMANDS:
             return COMMANDS[name].function(rest)
         case [name, *_]:
-            raise UsageError(f"unknown {'flag' if name.startswith('-') else 'command'} {name}")
+            kind, known = ("flag", FLAGS) if name.startswith("-") else ("command", COMMANDS)
+            raise UsageError(f"unknown {kind} {name}{nearest(name, known)}")
     return OK
 
 

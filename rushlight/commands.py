@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,9 @@ def infer(arguments: Sequence[str]) -> int:
     precision are converted.
     """
     files, options = parsed("infer", arguments, ("--input", "--output"))
-    (path,) = one(files, "infer: which file?", "infer: one file at a time")
+    (path,) = one(
+        files, "infer: which file?", "infer: one program at a time; arrays follow --input"
+    )
     targets = options.get("--output", [])
     if len(targets) > 1:
         raise UsageError("infer: --output is given twice")
@@ -65,6 +68,8 @@ def infer(arguments: Sequence[str]) -> int:
     module.eval()
     with rushlight.no_grad():
         result = attempt(path, lambda: reports.run(module, values, named))
+    if isinstance(result, RESULTS):
+        result = {getattr(module, "output_names", ["0"])[0]: result}
     leaves = rushlight.jit.reports.leaves_of(result, "", RESULTS)
     found = {name.replace("[", ".").replace("]", "").strip("."): x for name, x in leaves}
     if targets:
@@ -87,18 +92,28 @@ def parsed(
     options: dict[str, list[str]] = {}
     rest = iter(arguments)
     for word in rest:
-        if not word.startswith("--"):
+        if not word.startswith("-"):
             files.append(word)
             continue
         flag, equals, value = word.partition("=")
         if flag not in flags:
-            raise UsageError(f"{command}: unknown flag {flag}")
+            raise UsageError(f"{command}: unknown flag {flag}{nearest(flag, flags)}")
         if not equals:
             value = next(rest, "")
         if not value:
             raise UsageError(f"{command}: {flag} needs a value")
         options.setdefault(flag, []).append(value)
     return files, options
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The end of a message about a word that does not exist.
+
+    >>> nearest("shw", ["infer", "run", "show"])
+    ', did you mean show?'
+    """
+    found = difflib.get_close_matches(word, words, 1)
+    return f", did you mean {found[0]}?" if found else ""
 
 
 def one(files: list[str], none: str, many: str) -> list[str]:

@@ -104,7 +104,10 @@ def as_dtype(value: dtype | type | np.dtype | None, argument: str = "dtype") -> 
         return _from_python[value]
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return from_numpy(np.dtype(value))
-    raise TypeError(f"argument '{argument}' must be rushlight.dtype, not {type(value).__name__}")
+    cure = f" (write rushlight.{value})" if value in [d.name for d in ALL] else ""
+    raise TypeError(
+        f"argument '{argument}' must be rushlight.dtype, not {type(value).__name__}{cure}"
+    )
 
 
 def of_scalar(value: Number) -> dtype:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
@@ -13,6 +12,7 @@ from rushlight import dtypes
 from rushlight.autograd.modes import local
 from rushlight.device import device, require
 from rushlight.dims import is_of_run
+from rushlight.errors import warn
 from rushlight.kernels.casting import LIMITS, cast
 from rushlight.tensor import Tensor, install, lend, literal, wrap
 
@@ -142,11 +142,9 @@ def new_tensor(
 
 
 def warn_copy(call: str) -> None:
-    warnings.warn(
+    warn(
         "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
-        f"or sourceTensor.detach().clone().requires_grad_(True), rather than {call}.",
-        UserWarning,
-        stacklevel=3,
+        f"or sourceTensor.detach().clone().requires_grad_(True), rather than {call}."
     )
 
 
@@ -157,6 +155,9 @@ def no_pinned_memory() -> RuntimeError:
 def made(data: Any, dtype: dtypes.dtype | None) -> Tensor:
     """A new tensor with the elements of ``data``; in a trace, numbers that change may be there."""
     trace = local.state.trace
+    if trace is not None and isinstance(data, Tensor):
+        copy = data.detach().clone()
+        return copy if dtype is None else copy.to(dtypes.as_dtype(dtype))
     if trace is not None and (isinstance(data, (list, tuple)) or is_of_run(data)):
         found, shape, values = infer(data)
         numbers = [*leaves(values)]

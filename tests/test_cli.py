@@ -77,6 +77,7 @@ class TestCommandLine:
         [
             ([], "which command"),
             (["dance"], "unknown command dance"),
+            (["shwo"], "unknown command shwo, did you mean show?"),
             (["--dance"], "unknown flag --dance"),
             (["run"], "which file"),
             (["run", "-m"], "which module"),

@@ -103,6 +103,8 @@ class TestInfer:
         found = np.load("y.npz")
         assert [*found] == ["0", "1", "2"]
         assert found["1"].item() == 4
+        assert main(["infer", "net.pt", "--input=x.npy", "--output=one.npz"]) == 0
+        assert [*np.load("one.npz")] == ["0"]
 
 
 class TestOnnx:
@@ -150,6 +152,8 @@ class TestOnnx:
         assert np.allclose(np.load("y.npy"), models(rl.ones(5, 3)).detach().numpy())
         assert main(["infer", "net.onnx", "--input", "features=x.npy", "--output=z.npy"]) == 0
         assert Path("y.npy").read_bytes() == Path("z.npy").read_bytes()
+        assert main(["infer", "net.onnx", "--input", "x.npy", "--output", "y.npz"]) == 0
+        assert [*np.load("y.npz")] == ["scores"]
         np.save("nine.npy", np.full(2, 9, "f4"))
         assert main(["infer", "halve.onnx", "--input", "nine.npy"]) == 0
         assert capsys.readouterr().out == "half: tensor([0.5625, 0.5625])\nn: 4\n"
@@ -185,6 +189,9 @@ class TestOnnx:
         (["show", "missing.pt"], 2, "cannot read missing.pt: No such file"),
         (["show", "."], 2, "cannot read .: cannot load a folder"),
         (["show", "net.pt", "--png", "x"], 2, "unknown flag --png"),
+        (["show", "net.pt", "--htm", "x"], 2, "unknown flag --htm, did you mean --html?"),
+        (["infer", "net.pt", "-i", "x.npy"], 2, "unknown flag -i"),
+        (["infer", "net.pt", "x.npy"], 2, "arrays follow --input"),
         (["show", "net.pt", "--svg"], 2, "--svg needs a value"),
         (["show", "broken.pt"], 1, "broken.pt: the archive is damaged"),
         (["show", "state.pt", "--svg", "x.svg"], 1, "holds no program"),

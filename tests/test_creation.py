@@ -87,6 +87,14 @@ def test_tensor_of_a_tensor_warns_and_copies() -> None:
         t = rl.tensor(source)
     t.zero_()
     assert source.tolist() == [1, 1]
+    with pytest.warns(UserWarning, match="detach") as caught:
+        copy, other = rl.compile(
+            lambda x: (rl.tensor(x, dtype=rl.float64), x.new_tensor(x.sum())), fullgraph=True
+        )(source)
+    assert copy.dtype is rl.float64
+    assert copy.tolist() == [1, 1]
+    assert other.item() == 2
+    assert {w.filename for w in caught if "detach" in str(w.message)} == {__file__}
 
 
 @pytest.mark.parametrize("make", [rl.zeros, rl.ones, rl.empty, rl.rand, rl.randn])

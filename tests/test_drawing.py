@@ -146,6 +146,21 @@ def test_names_are_quoted() -> None:
     assert name in [label.text for label in labels]
 
 
+def test_programs_have_the_names_of_their_functions() -> None:
+    x = rl.randn(4, 8, 32, 32, requires_grad=True)
+    step = rl.compile(lambda x: x * 2)
+    y = rl.nn.functional.max_pool2d(rl.nn.BatchNorm2d(8)(x), 2)
+    assert y.grad_fn.name() == "MaxPool2dBackward0"
+    assert step(x).grad_fn.name() == "CompiledFunctionBackward"
+    nowhere: dict[str, Any] = {}
+    exec("def f(x): return x * 2", nowhere)
+    nowhere["f"].__module__ = None
+    assert rl.compile(nowhere["f"])(x).grad_fn.name() == "CompiledFunctionBackward"
+    text = rl.draw(y)
+    assert "batch_norm\\n4×8×32×32" in text
+    assert "max_pool2d\\n4×8×16×16" in text
+
+
 def test_a_graph_too_large_is_refused() -> None:
     y = rl.ones(2, requires_grad=True)
     for _ in range(3000):

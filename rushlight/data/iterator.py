@@ -17,6 +17,7 @@ from rushlight.data.pool import Pool
 from rushlight.data.state import Position, begin, begin_again
 from rushlight.data.streams import process_streams_at
 from rushlight.data.worker import Answer, Ending, Plan, Task
+from rushlight.errors import warn
 
 if TYPE_CHECKING:
     from rushlight.data.loader import DataLoader
@@ -230,14 +231,12 @@ def warn_of_pinning(loader: DataLoader[Any]) -> None:
     if not loader.pin_memory:
         return
     if loader.pin_memory_device:
-        warnings.warn(
+        warn(
             "pin_memory_device is deprecated, the current accelerator will be used as the device, "
             f"ignore pin_memory_device='{loader.pin_memory_device}'.",
-            stacklevel=4,
         )
     if not accelerator.is_available():
-        warnings.warn(
+        warn(
             "'pin_memory' argument is set as true but no accelerator is found, then device pinned "
             "memory won't be used.",
-            stacklevel=4,
         )

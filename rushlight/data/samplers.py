@@ -16,6 +16,21 @@ T_co = TypeVar("T_co", covariant=True)
 DRAWN_AT_ONCE = 32  # with replacement; PyTorch's number, so that one seed gives one order
 
 
+def length(data: Sized) -> int:
+    """``len(data)``, with a cure where there is none.
+
+    >>> length(x for x in "abc")
+    Traceback (most recent call last):
+    TypeError: object of type 'generator' has no len(): ...
+    """
+    if not isinstance(data, Sized):
+        raise TypeError(
+            f"object of type '{type(data).__name__}' has no len(): a dataset of samples by index "
+            "needs __len__, one that is only iterated is an IterableDataset"
+        )
+    return len(data)
+
+
 def draw_seed(generator: Generator | None) -> int:
     """A seed for another generator, drawn as PyTorch draws it."""
     return int(ops.empty((), dtype=dtypes.int64).random_(generator=generator).item())
@@ -49,10 +64,10 @@ class SequentialSampler(Sampler[int]):
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self.data_source)))
+        return iter(range(length(self.data_source)))
 
     def __len__(self) -> int:
-        return len(self.data_source)
+        return length(self.data_source)
 
 
 class RandomSampler(Sampler[int]):
@@ -92,10 +107,10 @@ class RandomSampler(Sampler[int]):
     @property
     def num_samples(self) -> int:
         """How many indices an iteration yields; the length of the data may change."""
-        return len(self.data_source) if self._num_samples is None else self._num_samples
+        return length(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        n, count = len(self.data_source), self.num_samples
+        n, count = length(self.data_source), self.num_samples
         generator = self.generator
         if generator is None:
             generator = Generator()

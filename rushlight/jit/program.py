@@ -28,7 +28,7 @@ from rushlight.jit.native import Made, restricted
 from rushlight.jit.numbers import Formula, Values, evaluated, with_sizes
 from rushlight.jit.state import State
 from rushlight.jit.structure import Shape, collect, filled
-from rushlight.runtime.differentiable import Call, Differentiable
+from rushlight.runtime.differentiable import Call, named
 from rushlight.runtime.overlap import Memory
 from rushlight.tensor import Tensor, wrap
 
@@ -248,7 +248,7 @@ class Program:
                 outputs = [*without_gradients(border.lost, outputs, tensors)]
         else:
             call = Call(made, tensors, inputs, captured)  # type: ignore[arg-type]
-            found = Differentiable.apply(call, *call.wanted)
+            found = named("program", "ProgramBackward").apply(call, *call.wanted)
             outputs, rest = list(found) if isinstance(found, tuple) else [found], call.rest
         self.leave(rest, tensors)
         if call is not None:

@@ -303,7 +303,11 @@ def bound(
         signature = inspect.signature(getattr(function, "forward", function))
     except ValueError:  # it has none
         return [(f"[{i}]", value) for i, value in enumerate(args)], dict(kwargs), {}
-    given = signature.bind(*args, **kwargs)
+    try:
+        given = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise TypeError(f"{name}({', '.join(signature.parameters)}): {error}") from None
     given.apply_defaults()
     positional: list[tuple[str, Any]] = []
     named: dict[str, Any] = {}

@@ -15,9 +15,17 @@ from rushlight.jit.pictures import graph_picture
 from rushlight.jit.program import Program
 from rushlight.jit.structure import Shape
 from rushlight.passes.unused import drop_unused
+from rushlight.runtime.page import document
 from rushlight.tensor import Tensor
 
 WIDEST = 200  # characters of a line
+GRAPH_STYLE = """
+.graph { overflow: auto; border: 1px solid var(--line); border-radius: 8px; margin-top: 8px; }
+.graph { background: #fff; }
+.graph svg { display: block; margin: 0 auto; }
+#fit:checked ~ .graph svg { max-width: 100%; height: auto; }
+pre { max-height: none; }
+"""
 MODES = {None: "", True: " in training mode", False: " in evaluation mode"}
 
 
@@ -119,15 +127,15 @@ def page(module: RecursiveScriptModule) -> str:
 
 def html_page(name: str, svg: str, text: str) -> str:
     """A page of a picture and a text."""
-    name, text = html.escape(name), html.escape(text)
-    style = "body{font-family:sans-serif;margin:2em}.graph,pre{overflow:auto}"
-    fit = "#fit:checked~.graph svg{max-width:100%;height:auto}"
-    return (
-        f"<!DOCTYPE html>\n<html><head><meta charset='utf-8'><title>{name}</title>"
-        f"<style>{style}{fit}</style></head><body>\n<h1>{name}</h1>\n"
-        "<input type='checkbox' id='fit' checked><label for='fit'>the whole picture</label>\n"
-        f"<div class='graph'>{svg}</div>\n"
-        f"<pre>{text}</pre>\n</body></html>\n"
+    name = html.escape(name)
+    return document(
+        title=name,
+        heading=f"<code>{name}</code>",
+        style=GRAPH_STYLE,
+        body="<h2>Graph</h2>\n"
+        '<input type="checkbox" id="fit" checked> <label for="fit">fit to the page</label>\n'
+        f'<div class="graph">{svg}</div>\n<h2>Text</h2>\n<pre>{html.escape(text)}</pre>',
+        script="",
     )
 
 

@@ -74,6 +74,11 @@ class _ConvNd(Module):
             raise ValueError(f"in_channels must be divisible by groups: {in_channels}, {groups}")
         if out_channels % groups:
             raise ValueError(f"out_channels must be divisible by groups: {out_channels}, {groups}")
+        if len(kernel_size) != self.dims:
+            raise ValueError(
+                f"kernel_size of {type(self).__name__} should be a number or {self.dims} of them, "
+                f"got {kernel_size}"
+            )
         if isinstance(padding, str):
             if padding not in PADDINGS:
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of {PADDINGS}")

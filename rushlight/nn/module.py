@@ -527,4 +527,5 @@ def _member(module: Module, name: str) -> Any:
 def cure_of(value: Any) -> str:
     """What to do instead of putting ``value`` among modules."""
     function = "; a function goes into forward, or use its layer, such as nn.ReLU()"
-    return function if callable(value) else ""
+    many = "; give them one by one, with a * before the list: nn.Sequential(*layers)"
+    return function if callable(value) else many * isinstance(value, (list, tuple))

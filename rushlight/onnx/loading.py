@@ -74,7 +74,7 @@ def required() -> Any:
     try:
         import onnx
     except ImportError:
-        raise ImportError("rl.onnx needs the package onnx: pip install 'rushlight[onnx]'") from None
+        raise ImportError("rl.onnx needs the package onnx: pip install onnx") from None
     return onnx
 
 

@@ -128,7 +128,7 @@ class Linear(Op):
         if x.dtype is not w.dtype:
             raise mixed("linear", x, w)
         if x.shape[-1] != w.shape[1]:
-            raise shapes_error((prod(x.shape[:-1]), x.shape[-1]), w.shape[::-1])
+            raise wrong_features(x.shape, w.shape)
         if bias is not None:
             if bias._array.dtype is not x.dtype:
                 raise mixed("linear", x, w, bias._array)
@@ -225,6 +225,17 @@ def check_expandable(bias: Tensor, shape: tuple[int, ...]) -> None:
     """An error unless ``bias`` broadcasts to ``shape``."""
     if not is_expandable(bias._array.shape, shape):
         bias.expand(shape)
+
+
+def wrong_features(x: tuple[int, ...], w: tuple[int, ...]) -> RuntimeError:
+    """PyTorch's error, which knows matrices alone, and the shapes of input and weight."""
+    product = shapes_error((prod(x[:-1]), x[-1]), w[::-1])
+    flat = len(x) > 2 and prod(x[1:]) == w[1]
+    cure = ": input.flatten(1) has as many" if flat else ""
+    return RuntimeError(
+        f"{product} [linear: input of shape {list(x)} and weight of shape {list(w)}: the last "
+        f"dimension should have {w[1]} features, got {x[-1]}{cure}]"
+    )
 
 
 def check_product(

@@ -212,6 +212,8 @@ registry["bernoulli_loss"].node.__name__ = "BinaryCrossEntropyBackward0"
 def between_0_and_1(name: str, x: Tensor) -> Tensor:
     """``x``, an error if it is no probability."""
     message = f"all elements of {name} should be between 0 and 1"
+    if name == "input":
+        message += " (for logits there is binary_cross_entropy_with_logits)"
     return verified(x, (x >= 0) & (x <= 1), "RuntimeError", message)
 
 

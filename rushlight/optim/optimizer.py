@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -133,6 +134,12 @@ class Optimizer:
             raise TypeError(
                 f"{typename(params)} is not an iterable of Tensors or dicts; pass its "
                 "parameters: model.parameters()"
+            )
+        given: Any = params
+        if inspect.ismethod(given):
+            raise TypeError(
+                f"the optimizer got the method {given.__qualname__} and not what it gives; call "
+                f"it: model.{given.__name__}()"
             )
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []

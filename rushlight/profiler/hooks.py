@@ -31,8 +31,9 @@ from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.sweep import Sweep
 from rushlight.profiler.events import Event, Recorder, described
 from rushlight.profiler.programs import watch_program
+from rushlight.runtime.differentiable import Differentiable
 from rushlight.runtime.executable import Binding
-from rushlight.runtime.specialization import Differentiable, specialize
+from rushlight.runtime.specialization import specialize
 from rushlight.tensor import LEAF, VIEW, Tensor
 
 FUNCTIONS = ("call", "binary", "reflected", "product", "batched")  # an op's, without ``out`` or so
@@ -148,8 +149,7 @@ def watched_plan(plan: Plan, source: Source | None) -> Plan:
 
 def watch_rule(rule: Watch, plan: Plan, source: Source | None) -> Watch:
     """A derivative rule, on bare arrays or on tensors."""
-    compiled = plan.op is Differentiable._rule
-    name = f"backward of {'a compiled function' if compiled else plan.op.name}"
+    name = f"backward of {plan.op.name}"
 
     def call(g: Any, y: Any, *operands: Any, **attrs: Any) -> Any:
         notes = Recorder.now()
@@ -227,7 +227,7 @@ def watch_function(apply: classmethod) -> classmethod:
     @functools.wraps(apply.__func__)
     def call(cls: type[Function], *inputs: Any) -> Any:
         notes = Recorder.now()
-        if notes is None or cls is Differentiable:
+        if notes is None or issubclass(cls, Differentiable):
             y = apply.__func__(cls, *inputs)
         else:
             event = notes.begin(cls.__name__, "work")

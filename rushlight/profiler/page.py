@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from math import ceil, floor, log10
 from pathlib import Path
 
 from rushlight.profiler.events import Thread
@@ -87,11 +88,24 @@ def timeline(entries: Sequence[Entry], wall: float) -> str:
 
 
 def ticks(whole: float, height: int) -> Iterator[str]:
-    for k in range(TICKS):
-        at = f"{100 * k / TICKS}%"
+    step = round_step(whole / TICKS)
+    for k in range(ceil(whole / step)):
+        at = f"{100 * k * step / whole:.4f}%"
         yield f'<line class="tick" x1="{at}" x2="{at}" y1="0" y2="{height}"/>'
-        label = seconds(whole * k / TICKS) if k else "0"
+        label = seconds(k * step) if k else "0"
         yield f'<svg x="{at}"><text class="faint" x="3" y="13">{label}</text></svg>'
+
+
+def round_step(least: float) -> float:
+    """The least number of one digit, 1, 2 or 5, that is not smaller.
+
+    >>> [round_step(x) for x in (0.3, 2.1, 10.0)]
+    [0.5, 5.0, 10.0]
+    """
+    if least <= 0:
+        return 1.0
+    unit = 10.0 ** floor(log10(least))
+    return next(float(f"{n * unit:.0e}") for n in (1, 2, 5, 10) if n * unit >= least)
 
 
 def bar(entry: Entry, whole: float, top: int) -> str:

@@ -27,7 +27,8 @@ def watch_program(function: Callable[..., None]) -> Callable[..., None]:
         if notes is None:
             return function(self, arrays)
         clock()  # which is compiled when first asked for
-        whole = notes.begin("program", "work")
+        whose = "" if notes.thread.running is None else notes.thread.running.name
+        whole = notes.begin(f"{whose.removeprefix('compiled ')} program".strip(), "work")
         outputs = [slot.nbytes for slot in self.program.slots if slot.where == "output"]
         whole.allocated = sum(outputs)
         try:

@@ -5,7 +5,9 @@ The forward program keeps what the backward program needs; the tape sees one nod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,3 +162,20 @@ class Differentiable(Function):
             return (None, *call.recorded([grads[i] for i in made.roots]))
         found = iter(call.gradients([grads[i]._array for i in made.roots]))
         return (None, *[None if unused else wrap(next(found)) for unused in made.unused])
+
+
+def differentiable(function: Callable[..., Any]) -> type[Differentiable]:
+    """:class:`Differentiable` by the name of the function, for pictures, profiles and users."""
+    name = getattr(function, "__name__", type(function).__name__)
+    module = getattr(function, "__module__", None) or ""  # code of exec() has none
+    if isinstance(function, FunctionType) and module.startswith("rushlight."):
+        return named(name, "".join([w.capitalize() for w in name.split("_")]) + "Backward0")
+    return named(name, "CompiledFunctionBackward")
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def named(name: str, node: str) -> type[Differentiable]:
+    """The class whose tape nodes users know as ``node``."""
+    made: type[Differentiable] = type(name, (Differentiable,), {})
+    made._rule.node.__name__ = node
+    return made

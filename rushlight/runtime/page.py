@@ -69,9 +69,10 @@ def body(explanation: Explanation) -> Iterator[str]:
 
 def cards(explanation: Explanation) -> Iterator[str]:
     all_of = explanation.totals
+    s = "" if all_of.kernels == 1 else "s"
     shown = (
         (seconds(all_of.measured), "in all steps"),
-        (str(all_of.kernels), f"kernels, {all_of.functions} of them different"),
+        (str(all_of.kernels), f"kernel{s} ({all_of.functions} different)" if s else "kernel"),
         (str(all_of.calls), "library calls"),
         (quantity(all_of.moved, "B"), "moved"),
         (quantity(all_of.flops), "FLOP"),

@@ -38,7 +38,7 @@ from rushlight.passes import pipeline
 from rushlight.passes.recompute import split
 from rushlight.runtime.ahead import Ahead
 from rushlight.runtime.derivative import Derivative
-from rushlight.runtime.differentiable import Call, Differentiable
+from rushlight.runtime.differentiable import Call, differentiable
 from rushlight.runtime.executable import Executable
 from rushlight.runtime.general import General
 from rushlight.runtime.overlap import Memory
@@ -259,6 +259,7 @@ class Specialization:
         self.forward: Executable
         self.derivative: Derivative | None = None
         if self.joint:
+            self.differentiable = differentiable(source[0])
             if not (self.changes or self.gradients or self.assigned):
                 self.derivative = Derivative(*source, graph, traced, self.wanted)
             graph = pipeline.run(graph)
@@ -374,7 +375,7 @@ class Specialization:
             floats = self.cell.values
             call = Call(self, tensors, inputs, captured, self.derivative, floats)
             with enable_grad():  # the function may have turned it on itself
-                found = Differentiable.apply(call, *call.wanted)
+                found = self.differentiable.apply(call, *call.wanted)
             outputs: list[Any] = list(found) if isinstance(found, tuple) else [found]
             arrays = call.rest
         else:

@@ -12,9 +12,7 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise ImportError(
-            "images need Pillow: pip install pillow (or pip install 'rushlight[vision]')"
-        ) from None
+        raise ImportError("images need Pillow: pip install pillow") from None
     return Image
 
 

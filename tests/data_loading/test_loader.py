@@ -85,6 +85,9 @@ def test_attributes_are_fixed_once_it_is_made() -> None:
 def test_pinning_memory_warns_that_there_is_no_accelerator() -> None:
     with pytest.warns(UserWarning, match="no accelerator is found"):
         iter(DataLoader(Pairs(), pin_memory=True))
+    with pytest.warns(UserWarning, match="pin_memory") as caught:
+        next(iter(DataLoader(Pairs(), pin_memory=True)))
+    assert caught[0].filename == __file__
     loader = DataLoader(Pairs(), pin_memory=True, pin_memory_device="cuda")
     both = pytest.warns(UserWarning, match="pin_memory_device is deprecated")
     with pytest.warns(UserWarning, match="no accelerator is found"), both:
@@ -244,6 +247,16 @@ def test_the_length_of_a_stream() -> None:
     assert len(DataLoader(Known(5), batch_size=None)) == 5
     with pytest.raises(TypeError, match="has no len"):
         len(DataLoader(Count(5)))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_dataset_without_a_length(shuffle: bool) -> None:
+    class Endless:
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    with pytest.raises(TypeError, match=r"'Endless' has no len.*needs __len__.*IterableDataset"):
+        next(iter(DataLoader(Endless(), shuffle=shuffle)))
 
 
 def test_streams_with_workers() -> None:

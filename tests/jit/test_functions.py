@@ -357,6 +357,8 @@ class TestFunctions:
 
         with pytest.raises(TraceError, match="changes Python state"):
             rl.export(appends, rl.ones(1))
+        with pytest.raises(TypeError, match=r"^Linear\(input\): too many positional arguments"):
+            rl.jit.trace(rl.nn.Linear(2, 2), (rl.ones(2), rl.ones(2)))
         with pytest.raises(TypeError, match=r"the result.*type .*object"):
             rl.export(lambda x: object(), rl.ones(1))
         with pytest.raises(TraceError, match="has no program yet"):

@@ -47,6 +47,8 @@ def test_sequential_of_names() -> None:
 def test_sequential_refuses_what_is_no_module() -> None:
     with pytest.raises(TypeError, match="int is not a Module subclass"):
         nn.Sequential(3)
+    with pytest.raises(TypeError, match=r"list is not a Module .* nn.Sequential\(\*layers\)"):
+        nn.Sequential([nn.ReLU()])
     with pytest.raises(IndexError, match="index 5 is out of range"):
         _ = nn.Sequential()[5]
     with pytest.raises(ValueError, match="supports only objects of Sequential class"):

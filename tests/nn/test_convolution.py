@@ -147,6 +147,7 @@ def test_the_size_of_a_transposed_result_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("cls", "options", "message"),
     [
+        (nn.Conv2d, {"kernel_size": (3, 3, 3)}, r"should be a number or 2 of them, got \(3, "),
         (nn.Conv2d, {"groups": 0}, "groups must be a positive integer"),
         (nn.Conv2d, {"groups": -1}, "groups must be a positive integer"),
         (nn.Conv2d, {"groups": 3}, "in_channels must be divisible by groups"),
@@ -159,7 +160,7 @@ def test_the_size_of_a_transposed_result_is_chosen() -> None:
 )
 def test_a_layer_refuses(cls: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        cls(4, 6, 3, **options)
+        cls(4, 6, **{"kernel_size": 3} | options)
 
 
 def test_a_lazy_layer_refuses() -> None:

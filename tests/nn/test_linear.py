@@ -26,6 +26,8 @@ def test_linear_without_bias() -> None:
 def test_linear_says_what_does_not_fit() -> None:
     with pytest.raises(RuntimeError, match=r"cannot be multiplied \(5x4 and 3x2\)"):
         nn.Linear(3, 2)(rl.ones(5, 4))
+    with pytest.raises(RuntimeError, match=r"should have 12 features, got 4: input.flatten\(1\)"):
+        nn.Linear(12, 2)(rl.ones(5, 3, 4))
     with pytest.raises(RuntimeError, match="same dtype"):
         nn.Linear(3, 2)(rl.ones(5, 3, dtype=rl.float64))
 

@@ -421,5 +421,7 @@ def test_two_decay_rates_are_needed() -> None:
 
 
 def test_a_module_is_no_list_of_parameters() -> None:
+    with pytest.raises(TypeError, match=r"got the method .* call it: model\.parameters\(\)"):
+        rl.optim.SGD(rl.nn.Linear(2, 2).parameters)
     with pytest.raises(TypeError, match=r"pass its parameters: model\.parameters\(\)"):
         rl.optim.SGD(rl.nn.Linear(2, 2), lr=0.1)

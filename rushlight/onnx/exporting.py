@@ -294,7 +294,8 @@ def written(
         w.root.inputs.append((name, node.type))
         if any([line.step > 1 for line in lines_of([node.type.shape])]):
             # Of other sizes, the number of elements is another one: an error.
-            w.values[node] = w("Reshape", name, w.measures.vector(node.type.shape))
+            zeros = {"allowzero": 1} if opset >= 14 else {}
+            w.values[node] = w("Reshape", name, w.measures.vector(node.type.shape), **zeros)
     w.titles.update(traced.names)
     w.parameters.update(traced.parameters)
     for node, array in traced.captured.items():

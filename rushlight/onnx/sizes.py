@@ -92,6 +92,8 @@ class Measures:
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Operation):
             left, right = self.size(atom.left), self.size(atom.right)
+            if atom.sign in ("//", "%") and not at_least(atom.right, 1):
+                right = self.w("Max", right, self.w.constant(1, dtypes.int64))
             if atom.sign == "//" and not at_least(atom.left, 0):  # Div rounds towards 0
                 left = self.w("Sub", left, self.w("Mod", left, right))
             return self.w(WHOLE[atom.sign], left, right)

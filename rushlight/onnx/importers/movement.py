@@ -156,9 +156,9 @@ def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) 
             continue
         if not step:
             raise OnnxError("a step of 0")
-        found = range(*slice(start, end, step).indices(x.shape[axis]))
-        if end < -x.shape[axis]:
-            found = range(*slice(start, None, step).indices(x.shape[axis]))
+        size = x.shape[axis]
+        begin = max(start, -size)  # one that lies before the first element is the first
+        found = range(*slice(begin, None if end < -size else end, step).indices(size))
         keys[axis] = slice(found[-1], found[0] + 1, -step) if found else slice(0, 0)
         flipped.append(axis)
     part = x[tuple(keys)]

@@ -42,6 +42,7 @@ from rushlight.graph.ir import (
     type_of,
     walk,
 )
+from rushlight.graph.joins import Joins, refuse_joined
 from rushlight.graph.modules import Paths
 from rushlight.graph.streams import Streams
 from rushlight.graph.templates import hollow, memory_key
@@ -86,6 +87,7 @@ class Trace:
         self.begun = False  # whether an op was run
         self.cut: dict[int, Any] = {}  # edges of tensors whose history lies outside
         self.spent: dict[TapeNode, str] = {}  # what branches have used up, and where
+        self.joins: Joins = {}
         self.rewritten: set[Any] = set()  # counters of tensors that branches may have written to
         self.arguments: list[tuple[Capture, np.ndarray]] = []
         self.reached: set[int] = set()  # identities of tensors that optimizers hold
@@ -474,6 +476,7 @@ class Trace:
         outside = [self.cut[id(leaf)] for leaf in leaves if id(leaf) in self.cut]
         if any([e in targets for several in below(outside) for e in several]):
             raise cut_off()
+        refuse_joined(self.joins, starts, targets, self.beyond)
 
     def refuse_unused(self) -> None:
         """An error if the gradient that was not found may lie beyond what is traced."""

@@ -66,13 +66,13 @@ class Join:
             own = [beyond(e) for e in edges]
             for j, e in enumerate(edges):
                 nodes, leaves = below([e], beyond)
-                found |= pairs(own, j, nodes | leaves)
+                found |= pairs(own, j, {*nodes, *leaves})
                 given = {self.places[id(n)] for n in nodes if id(n) in self.places}
                 reached.append((edges, j, given))
         if not self.once:
             for j, e in enumerate(self.first):
                 nodes, leaves = below([e])
-                found |= pairs(self.first, j, nodes | leaves)
+                found |= pairs(self.first, j, {*nodes, *leaves})
         while True:
             more = {
                 (i, j)
@@ -116,5 +116,5 @@ def is_unsure(joins: Joins, starts: Sequence[Any], target: Any, beyond: Beyond) 
     others = [joins[e][1] for e in below(starts, beyond)[0] if e in joins and joins[e][0] is join]
     nodes, leaves = below(starts, past)
     return any([(place, j) in join.made_of for j in others]) or bool(
-        join.may_be(place).intersection(nodes | leaves)
+        join.may_be(place).intersection({*nodes, *leaves})
     )

@@ -324,10 +324,26 @@ def at_least(a: Size, b: Size) -> bool:
     >>> T = Dim.symbol("T", 5)
     >>> at_least(T + 2, 1), at_least(T, 2), at_least(T, 2 * (T // 2))
     (True, False, True)
+    >>> at_least(least(T - 1, -1), 0), at_least(greatest(T - 1, 0), 0)
+    (False, True)
     """
     difference = a - b
     tried = [difference, rounded(difference, down=False), rounded(difference)]
-    return any([all([factor >= 0 for factor in terms_of(size).values()]) for size in tried])
+    return any([all(map(is_natural, terms_of(size).items())) for size in tried])
+
+
+def is_natural(term: tuple[Monomial, int]) -> bool:
+    """Whether a term is 0 or more whatever its symbols are; quotients are, where they are sizes."""
+    atoms, factor = term
+    return factor >= 0 and not any([may_be_negative(atom) for atom in atoms])
+
+
+def may_be_negative(atom: Atom) -> bool:
+    """Whether an atom is a minimum or maximum that can be below 0."""
+    if not isinstance(atom, Operation) or atom.sign not in ("min", "max"):
+        return False
+    known = [at_least(atom.left, 0), at_least(atom.right, 0)]
+    return not (all(known) if atom.sign == "min" else any(known))
 
 
 def rounded(size: Size, down: bool = True) -> Size:

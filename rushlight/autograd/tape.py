@@ -282,45 +282,34 @@ def edge(t: Tensor) -> Any:
     return t._view_node
 
 
-def leaves_below(*edges: Any) -> tuple[list[Tensor], bool]:
-    """The leaves that gradients go to from edges, and whether a backward has used up a part."""
-    found: dict[int, Tensor] = {}
-    seen: set[Any] = set()
-    used_up = False
-    stack = [*edges]
-    while stack:
-        e = stack.pop()
-        if isinstance(e, Tensor):
-            found[id(e)] = e
-        elif isinstance(e, Node) and e not in seen:
-            seen.add(e)
-            used_up = used_up or e.saved is FREED
-            stack.extend(e.edges)
-    return list(found.values()), used_up
-
-
 def itself(e: Any) -> Any:
     return e
 
 
 def below(
     edges: Sequence[Any], beyond: Callable[[Any], Any] = itself
-) -> tuple[set[Node], set[Tensor]]:
-    """The nodes and the leaves that gradients come by from ``edges``.
+) -> tuple[dict[Node, None], dict[Tensor, None]]:
+    """The nodes and the leaves that gradients come by from ``edges``, as they are met.
 
     An edge may stand for another one that lies ``beyond`` it.
     """
-    nodes: set[Node] = set()
-    leaves: set[Tensor] = set()
+    nodes: dict[Node, None] = {}
+    leaves: dict[Tensor, None] = {}
     stack = [*edges]
     while stack:
         e = beyond(stack.pop())
         if isinstance(e, Tensor):
-            leaves.add(e)
+            leaves[e] = None
         elif e is not None and e not in nodes:
-            nodes.add(e)
+            nodes[e] = None
             stack += e.edges
     return nodes, leaves
+
+
+def leaves_below(*edges: Any) -> tuple[list[Tensor], bool]:
+    """The leaves that gradients go to from edges, and whether a backward has used up a part."""
+    nodes, leaves = below(edges)
+    return [*leaves], any([node.saved is FREED for node in nodes])
 
 
 def refresh(view: Tensor) -> None:

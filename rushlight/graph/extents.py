@@ -9,8 +9,8 @@ import operator
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import FrameType
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -273,13 +273,16 @@ setattr(Extent, "__rtruediv__", divided_by)  # noqa: B010
 ASKED = {f.__code__ for f in (Extent.__index__, Extent.__float__, Tensor.__len__, Tensor.__iter__)}
 
 
-def asked_by_user() -> bool:
+CHOICES = {f.__code__ for f in (Extent.__bool__, relation(operator.eq))}
+
+
+def asked_by_user(ways: Collection[CodeType] = ASKED) -> bool:
     """Whether code of the user's itself asks for a number: a loop, ``len``, ``int``."""
     frame: FrameType | None = sys._getframe(1)
     below = None
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         below, frame = frame.f_code, frame.f_back
-    return below in ASKED
+    return below in ways
 
 
 SURE = {
@@ -319,6 +322,7 @@ class Extents:
     def __init__(self, trace: Trace, sizes: Sizes) -> None:
         self.trace, self.sizes = trace, sizes
         self.conditions: dict[Condition, str] = {}  # and the lines where they were decided
+        self.choices: set[Condition] = set()  # those that code of the user's has asked for
         self.checked: dict[int, tuple[Any, int, bool]] = {}  # sizes with how many of them hold
         self.numbers: dict[Dim, Host] = {}
 
@@ -349,6 +353,8 @@ class Extents:
         condition = Condition(relation, left, right, answer)
         if condition not in self.conditions:
             self.conditions[condition] = user_line()
+        if asked_by_user(CHOICES):
+            self.choices.add(condition)
         return answer
 
     def possible(self, sizes: Mapping[str, int]) -> bool:

@@ -21,6 +21,7 @@ from rushlight.graph.extents import template_of
 from rushlight.graph.histories import refuse_lost, spend, use_up
 from rushlight.graph.inner import Outside, Part
 from rushlight.graph.ir import INPUT, Graph, Node, TensorType, item, walk
+from rushlight.graph.joins import Join
 from rushlight.graph.replay import SNAPSHOT, replayed
 from rushlight.graph.residuals import dear, rebuilt, stand_in, type_of_tensor, zeros
 from rushlight.graph.script.sharing import tie
@@ -90,6 +91,8 @@ class Made:
         else:
             found = list(Recorded.apply(self, *self.wanted))
             self.trace.mark(found)
+            joined = self.joined()
+            self.trace.joins |= {edge(found[i]): (joined, i) for i in self.tracked}
         for i in self.spent:
             spend(self.trace, found[i], self.made_of)
         return found
@@ -97,6 +100,10 @@ class Made:
     def run(self) -> list[Tensor]:
         """Adds the node to the graph: its results."""
         raise NotImplementedError
+
+    def joined(self) -> Join:
+        """What the results have to do with each other."""
+        return Join([(part.edges, part.inner.beyond) for part in self.parts])
 
     def backward(self, tangents: Sequence[Node]) -> list[Tensor | None]:
         """Adds the node of the gradients: those of all that is wanted."""
@@ -271,6 +278,8 @@ class Branches(Made):
 class Loop(Made):
     """A node whose body runs many times: it carries values, and what it changes outside."""
 
+    once = True  # at least
+
     def __init__(
         self,
         trace: Trace,
@@ -323,6 +332,12 @@ class Loop(Made):
         part.spend(spent)
         self.spent, self.made_of = spent, [*self.carried, *others, *part.made_of]
 
+    def joined(self) -> Join:
+        part = self.part
+        first = [part.inner.beyond(edge(t)) for t in self.carried]
+        starts = part.starts[: len(first)]
+        return Join([(part.edges, part.inner.beyond)], starts, first, self.once)
+
     def step_back(self, sums: Sequence[Node]) -> list[Node]:
         """The gradients before a step: of what is carried, and sums of those of constants."""
         part, found = self.part, []
@@ -370,6 +385,8 @@ class Loop(Made):
 
 class While(Loop):
     """A loop that ends when a condition does not hold any more."""
+
+    once = False
 
     def __init__(
         self,

@@ -62,6 +62,7 @@ class Inner(Trace):
         self.outer, self.begun, self.returned = outer, True, outer.returned
         self.unsure, self.cut = set(outer.unsure), dict(outer.cut)
         self.spent, self.rewritten = outer.spent, outer.rewritten
+        self.joins = outer.joins
         self.numbers, self.modules, self.forward = outer.numbers, outer.modules, outer.forward
         self.decided, self.guards, self.reached = outer.decided, outer.guards, outer.reached
         self.hooked, self.hooks, self.whole = outer.hooked, outer.hooks, outer.whole

@@ -20,11 +20,11 @@ from numpy.lib.array_utils import byte_bounds
 from rushlight import dtypes
 from rushlight.autograd.modes import enter_quietly, local
 from rushlight.autograd.tape import Node as TapeNode
-from rushlight.autograd.tape import below, edge, note_line
-from rushlight.errors import user_line
+from rushlight.autograd.tape import edge, note_line
 from rushlight.generator import Generator
 from rushlight.graph.effects import Capture, Effects
 from rushlight.graph.extents import Extent, Extents, Sizes
+from rushlight.graph.gradients import Gradients
 from rushlight.graph.guards import Guards
 from rushlight.graph.hooks import hooks_among, hooks_of
 from rushlight.graph.host import Host, Numbers
@@ -52,7 +52,7 @@ from rushlight.symbol import Symbol, TraceError, chain, root
 from rushlight.tensor import LEAF, VIEW, Tensor, wrap
 
 
-class Trace:
+class Trace(Gradients):
     """The running trace of one thread: ops hand their operands to it.
 
     >>> trace = Trace()
@@ -67,6 +67,7 @@ class Trace:
     """
 
     def __init__(self, sizes: Sizes | None = None) -> None:
+        super().__init__()
         self.extents = None if sizes is None else Extents(self, sizes)
         self.thread, self.over = threading.get_ident(), threading.Event()
         self.inputs: list[Node] = []
@@ -76,16 +77,7 @@ class Trace:
         self.by_symbol: dict[Symbol, Capture] = {}
         self.random = Streams(self)
         self.numbers = Numbers(self)
-        self.kept: dict[int, tuple[Tensor, dict[str, Any]]] = {}
         self.counters: dict[Any, tuple[int, Any]] = {}
-        self.grads_of: dict[int, Tensor] = {}  # gradient tensors that were there before, by id
-        self.grads_read: dict[int, tuple[Tensor, Tensor | None]] = {}
-        self.grads_set: set[int] = set()
-        self.unsure: set[int] = set()  # tensors that have a gradient on some ways only
-        self.grads_dropped: list[Tensor] = []  # whose gradients are replaced before anything else
-        self.begun = False  # whether an op was run
-        self.cut: dict[int, Any] = {}  # edges of tensors whose history lies outside
-        self.spent: dict[TapeNode, str] = {}  # what branches have used up, and where
         self.rewritten: set[Any] = set()  # counters of tensors that branches may have written to
         self.arguments: list[tuple[Capture, np.ndarray]] = []
         self.reached: set[int] = set()  # identities of tensors that optimizers hold
@@ -414,7 +406,7 @@ class Trace:
             if isinstance(t._history, TapeNode):
                 note_line(t._history, t._array.node.source or self.source())
 
-    # Gradients, counters, places.
+    # Counters, places.
 
     def touch(self, t: Tensor) -> None:
         """Remembers a tensor that is about to change, so that it can be restored."""
@@ -423,75 +415,12 @@ class Trace:
             if t._counter is not None and t._counter not in self.counters:
                 self.counters[t._counter] = (t._counter.value, t._counter.site)
 
-    def read_gradient(self, t: Tensor) -> Tensor | None:
-        """``t._grad``, for the function; an error if only values tell whether there is one."""
-        if id(t) in self.unsure:
-            raise TraceError(
-                f"a gradient is needed at {self.place()} that only one way of a branch has made: "
-                "call optimizer.step() inside the branch, after backward()"
-            )
-        return self.meet_gradient(t)
-
-    def meet_gradient(self, t: Tensor) -> Tensor | None:
-        """``t._grad``, which becomes part of what the graph depends on."""
-        g = t._grad
-        if id(t) not in self.grads_set and not self.made(t):
-            self.grads_read[id(t)] = (t, g)
-            if g is not None:
-                self.grads_of[id(g)] = t
-        return g
-
     def made(self, t: Tensor) -> bool:
         """Whether ``t`` was made by the traced function: it has a symbol, and is no argument."""
         if not isinstance(t._array, Symbol):
             return False
         known = self.by_symbol.get(t._array)
         return known is None or known.tensor is not t
-
-    def set_gradient(self, t: Tensor) -> None:
-        """``t._grad`` is about to be replaced: what it was before no longer matters."""
-        if not self.begun:
-            self.grads_dropped.append(t)
-        self.touch(t)
-        self.grads_set.add(id(t))
-        self.unsure.discard(id(t))
-
-    def arrive(self, leaf: Tensor) -> bool:
-        """The gradient of ``leaf`` is about to be added to: whether it is."""
-        if id(leaf) in self.cut:
-            raise cut_off()
-        self.meet_gradient(leaf)
-        self.set_gradient(leaf)
-        return True
-
-    def beyond(self, e: Any) -> Any:
-        """Where a gradient goes that comes to the edge ``e``: on, if it is one of a branch."""
-        return e
-
-    def ask(self, starts: Sequence[Any], targets: Collection[Any]) -> None:
-        """Gradients of ``starts`` are asked for; an error if they lie beyond what is traced."""
-        _, leaves = below(starts, self.beyond)
-        outside = [self.cut[id(leaf)] for leaf in leaves if id(leaf) in self.cut]
-        if any([e in targets for several in below(outside) for e in several]):
-            raise cut_off()
-
-    def refuse_unused(self) -> None:
-        """An error if the gradient that was not found may lie beyond what is traced."""
-
-    def go_through(self, node: TapeNode, retained: bool) -> None:
-        """A gradient goes through a node of the tape, which is used up unless it is retained."""
-
-    def refuse_spent(self, node: TapeNode) -> TraceError:
-        return TraceError(
-            f"backward() at {user_line()} goes through what the branch or loop at "
-            f"{self.spent[node]} has already differentiated, if it ran, which a graph cannot "
-            "follow: call backward(retain_graph=True) there, or compute the loss again"
-        )
-
-    def with_gradients(self) -> list[Tensor]:
-        """The tensors of outside that have a gradient now."""
-        found = [t for t, _ in (*self.kept.values(), *self.grads_read.values())]
-        return [t for t in found if t._grad is not None and not self.made(t)]
 
     def owner(self, t: Tensor) -> Tensor | None:
         """The tensor of outside that ``t`` is a view of, and as which it can be made again."""
@@ -650,13 +579,6 @@ class Trace:
         if known is not None:
             return f"{known}.grad" if capture.grad else known
         return f"{'grad' if capture.grad else 'tensor'}{position}"
-
-
-def cut_off() -> TraceError:
-    return TraceError(
-        f"backward() or grad() at {user_line()} would go on into a graph made outside the compiled "
-        "function: pass a detached tensor, or call it outside"
-    )
 
 
 CAST = registry["cast"]

@@ -294,7 +294,8 @@ def written(
         w.root.inputs.append((name, node.type))
         if any([line.step > 1 for line in lines_of([node.type.shape])]):
             # Of other sizes, the number of elements is another one: an error.
-            w.values[node] = w("Reshape", name, w.measures.vector(node.type.shape))
+            zeros = {"allowzero": 1} if opset >= 14 else {}
+            w.values[node] = w("Reshape", name, w.measures.vector(node.type.shape), **zeros)
     w.titles.update(traced.names)
     w.parameters.update(traced.parameters)
     for node, array in traced.captured.items():
@@ -304,9 +305,20 @@ def written(
             w.arrays[node] = array
     w.values.update(dict.fromkeys(traced.generators, ""))  # a runtime has its own
     names = w.write(graph)
+    wrong = w.measures.refused(traced.conditions)
+    if wrong is not None:
+        names = [only_if_right(w, name, wrong) for name in names]
     kinds = [node.type for node in graph.outputs]
     w.close(list(zip(names, outputs, kinds, strict=True)))
     return w
+
+
+def only_if_right(w: Writer, name: str, wrong: str) -> str:
+    """A result, or an error for sizes that the graph is ``wrong`` for: then the index is 1.
+
+    The only check of values that all runtimes have; the shape of the result is known beforehand.
+    """
+    return w("Gather", w("Unsqueeze", name, w.ints(0)), wrong, axis=0)
 
 
 _export = export  # an older name of PyTorch's

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.dims import is_extent
 from rushlight.errors import kind as kind_of
 from rushlight.interop import from_numpy
 from rushlight.jit.parts import fix
@@ -15,6 +16,7 @@ from rushlight.onnx.build import Builder, Finder, Store, versions_of
 from rushlight.onnx.elements import HELD, element_of
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.external import Folder
+from rushlight.onnx.importers.registry import tensor_of
 from rushlight.tensor import Tensor, literal
 
 CURE = (
@@ -146,4 +148,6 @@ def result_of(value: Any) -> Any:
         return [result_of(v) for v in value]
     if isinstance(value, np.ndarray) and value.dtype in HELD:
         return literal(value.copy())
+    if isinstance(value, np.ndarray) and any(map(is_extent, value.flat)):
+        return tensor_of(value)
     return value

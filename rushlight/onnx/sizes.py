@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rushlight import dims, dtypes
-from rushlight.dims import Operation, at_least
+from rushlight.dims import Operation, at_least, partly
 from rushlight.export.dynamic_shapes import Changes, Dim, changes_in, checked
+from rushlight.graph.extents import Condition
 from rushlight.tensor import Tensor
 
 if TYPE_CHECKING:
     from rushlight.onnx.writer import Writer
 
+LARGEST = np.iinfo(np.int64).max
 WHOLE = {"//": "Div", "%": "Mod", "min": "Min", "max": "Max"}
 OPERATORS: dict[Any, str] = {
     operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.truediv: "Div",
     operator.pow: "Pow", operator.neg: "Neg", operator.abs: "Abs",
 }  # fmt: skip
+RELATIONS: dict[Any, tuple[str, bool, bool]] = {
+    operator.eq: ("Equal", False, False), operator.ne: ("Equal", False, True),
+    operator.lt: ("Less", False, False), operator.ge: ("Less", False, True),
+    operator.gt: ("Less", True, False), operator.le: ("Less", True, True),
+}  # fmt: skip
+"""Operators of relations, whether their operands change places, and whether they are opposites."""
 
 
 def changes_by_name(
@@ -92,6 +100,8 @@ class Measures:
     def atom(self, atom: Any) -> str:
         if isinstance(atom, Operation):
             left, right = self.size(atom.left), self.size(atom.right)
+            if atom.sign in ("//", "%") and not at_least(atom.right, 1):
+                right = self.w("Max", right, self.w.constant(1, dtypes.int64))
             if atom.sign == "//" and not at_least(atom.left, 0):  # Div rounds towards 0
                 left = self.w("Sub", left, self.w("Mod", left, right))
             return self.w(WHOLE[atom.sign], left, right)
@@ -112,6 +122,26 @@ class Measures:
             ]
             return self.w("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
 
+    def refused(self, conditions: Iterable[Condition]) -> str | None:
+        """1 where the sizes of a run are not among those that a graph is for, else 0.
+
+        Sizes of none and counts beyond 64 bits are not looked at.
+        """
+        wrong = None
+        with self.ahead():
+            for condition in conditions:
+                if condition.symbols <= set(self.places) and not holds_from_one(condition):
+                    fails = self.fails(condition)
+                    wrong = fails if wrong is None else self.w("Or", wrong, fails)
+            return None if wrong is None else self.w.cast(wrong, dtypes.int64)
+
+    def fails(self, condition: Condition) -> str:
+        """Whether a condition does not hold, as a value."""
+        kind, swapped, opposite = RELATIONS[condition.relation]
+        operands = [self.size(condition.left), self.size(condition.right)]
+        found = self.w(kind, *(operands[::-1] if swapped else operands))
+        return found if opposite is condition.answer else self.w("Not", found)
+
     def number(self, formula: Any) -> str:
         """A float that a function has computed from sizes."""
         if isinstance(formula, (int, float)):
@@ -126,6 +156,21 @@ class Measures:
             if operation not in OPERATORS:
                 raise self.w.refusal(f"ONNX has no operator for {operation.__name__} of sizes")
             return self.w(OPERATORS[operation], *inner)
+
+
+def holds_from_one(condition: Condition) -> bool:
+    """Whether a condition holds for all sizes that are not 0, as far as can be seen."""
+    if any([type(n) is int and abs(n) >= LARGEST for n in (condition.left, condition.right)]):
+        return True
+    more = {s.name: dims.added(dims.Dim.symbol(s.name, s.example), 1) for s in condition.dims}
+    left, right = partly(condition.left, more), partly(condition.right, more)
+    above, below = at_least(left, right + 1), at_least(right, left + 1)
+    kind, swapped, opposite = RELATIONS[condition.relation]
+    if kind == "Equal":
+        return condition.answer is opposite and (above or below)
+    if swapped:
+        left, right, above, below = right, left, below, above
+    return below if condition.answer is not opposite else at_least(left, right)
 
 
 def depends_on_sizes(formula: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from rushlight.export.changing import Changing
 from rushlight.export.dynamic_shapes import Changes
 from rushlight.graph.arguments import fields_of, flatten, is_record
 from rushlight.graph.attributes import nested
+from rushlight.graph.extents import Condition, Extents
 from rushlight.graph.ir import Graph, Node
 from rushlight.graph.scalars import Scalar
 from rushlight.graph.script.says import COUNT, Say
@@ -38,6 +40,7 @@ class Traced(NamedTuple):
     numbers: dict[Node, Any]  # captured values that are computed from sizes, by their formulas
     symbols: dict[str, str]  # names of sizes that change, by their symbols
     possible: Callable[[Any], bool] | None  # whether the graph is right for sizes, by symbols
+    conditions: list[Condition]  # on sizes, without which the graph is another one
     generators: list[Node]  # captured states of random generators
     said: list[str]  # the lines that print or check values, which the graph need not do
 
@@ -97,12 +100,25 @@ def trace(
     symbols = {symbol: label_of(key, inputs) for symbol, key in keys.items()}
     extents = made.trace.extents
     possible = None if extents is None else extents.possible
+    conditions = [] if extents is None else decisive(extents)
     counts = [c.node for c in captures if c.tensor is COUNT]
     writes = tuple([pair for pair in made.graph.writes if pair[0] not in counts])
     return Traced(
         replace(made.graph, writes=writes), arrays, names, parameters, call.outputs, numbers,
-        symbols, possible, generators, list(dict.fromkeys(lines_said(made.graph))),
+        symbols, possible, conditions, generators, list(dict.fromkeys(lines_said(made.graph))),
     )  # fmt: skip
+
+
+def decisive(extents: Extents) -> list[Condition]:
+    """The conditions without which the graph is another one.
+
+    That a size equals another one, or 1, is asked by ops that broadcast, whose nodes are the same.
+    """
+    return [
+        c
+        for c in extents.conditions
+        if c in extents.choices or c.relation not in (operator.eq, operator.ne)
+    ]
 
 
 def lines_said(graph: Graph) -> Iterator[str]:

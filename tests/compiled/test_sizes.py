@@ -95,6 +95,7 @@ FUNCTIONS = {
     "masked by sizes": lambda x: x.masked_fill(x < 0, x.shape[0] - x.shape[1]),
     "filled with sizes": lambda x: x.index_fill(1, rl.tensor([0]), x.shape[0]),
     "padded": lambda x: F.pad(x, (1, 2)),
+    "padded with edges": lambda x: F.pad(x, (3, 2), "replicate"),
     "flipped": lambda x: x.flip(0, 1),
     "gathered": lambda x: x.gather(1, x.argmax(1, keepdim=True)),
     "scattered": lambda x: rl.zeros_like(x).scatter_add_(1, x.argmax(1, keepdim=True), x[:, :1]),

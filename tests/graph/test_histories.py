@@ -604,6 +604,102 @@ def test_results_that_are_used_up_have_no_history() -> None:
     assert not rl.compile(step, fullgraph=True)(rl.ones(2)).requires_grad
 
 
+# Results of one branch or loop that are made of each other on some ways.
+
+
+def one_tensor_under_two_names(a: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    b = a * a
+    if a.sum() > 0:
+        b = a
+    else:
+        a = a * 1
+    return b, a
+
+
+def one_of_another(a: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    if a.sum() > 0:
+        b = a * 3
+        a = b * a
+    else:
+        b = a * 2
+        a = a * a
+    return a + b, b
+
+
+def handed_on(a: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    b = a * 2
+    if a.sum() > 0:
+        a = a * a
+    return a + b * a, a
+
+
+def made_of_what_is_handed_on(a: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    before = a * 3
+    b = before
+    if a.sum() > 0:
+        b = a * a
+    return b + before * before, b
+
+
+def exchanged(a: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    b = a * a
+    while b.sum().abs() < 40:
+        a, b = b, b * 2
+    return b, a
+
+
+def kept(a: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    b, c = a * 2, a * 3
+    while c.sum().abs() < 40:
+        a, b, c = a * 1, c, (a + c) * 2
+    return c, b
+
+
+def stacked(a: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+    def step(h: rl.Tensor, x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+        h = h * x + 1
+        return h, h * 2
+
+    h, rows = rl.scan(step, a, rl.arange(1.0, 4.0))
+    return rows, h
+
+
+JOINED = [
+    one_tensor_under_two_names, one_of_another, handed_on, made_of_what_is_handed_on, exchanged,
+    kept, stacked,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", JOINED)
+def test_one_result_by_another_that_it_may_be_made_of(function: Callable[..., Any]) -> None:
+    def make(w: nn.Parameter, _: rl.optim.Optimizer) -> Step:
+        def step(x: rl.Tensor) -> rl.Tensor:
+            y, t = function(w * x)
+            (g,) = grad(y.sum(), t, allow_unused=True)
+            return x * 0 if g is None else g
+
+        return step
+
+    check_refused(make, r"grad\(\) at .* is with respect to a result of a branch or loop")
+
+
+def test_a_result_that_only_its_own_way_is_made_of() -> None:
+    def make(w: nn.Parameter, _: rl.optim.Optimizer) -> Step:
+        def step(x: rl.Tensor) -> rl.Tensor:
+            a, b = w * x, w + x
+            if a.sum() > 0:
+                a, b = a * 2, b * a
+            while b.sum().abs() < 9:
+                b = b * 2
+            (g,) = grad((a * b.exp()).sum(), a)
+            (h,) = grad((a * b.exp()).sum(), b)
+            return g + h
+
+        return step
+
+    check(make)
+
+
 def test_nothing_is_said_where_all_is_right() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -15,6 +15,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.export import Dim
+from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.exporters import EXPORTERS
 from rushlight.onnx.options import OnnxExporterError, TrainingMode
 from rushlight.onnx.verifying import interpreted
@@ -465,6 +466,34 @@ def test_errors_of_sizes() -> None:
         )
     with pytest.raises(OnnxExporterError, match="returns no tensor"):
         rl.onnx.export(lambda x: 3, x)
+
+
+OTHERWISE: dict[str, tuple[Any, int, int]] = {
+    "the last three": (lambda x: x[:, -3:], 3, 2),
+    "at least one": (lambda x: x[:, : max(x.shape[1] - 2, 1)] * 2, 5, 2),
+    "a choice": (lambda x: x * 2 if x.shape[1] != 4 else x, 5, 4),
+    "thirds": (lambda x: x.chunk(3, 1)[0] * 2, 6, 7),
+    "halves": (lambda x: x.chunk(2, 1)[0] * 2, 6, 1),
+}
+"""Functions, and sizes at which they have different graphs."""
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_sizes_of_another_graph_are_an_error(name: str) -> None:
+    function, first, other = OTHERWISE[name]
+    program = rl.onnx.export(function, rl.randn(2, first), dynamic_axes={"x": [1]})
+    x = rl.randn(2, first + 6)
+    assert rl.equal(program(x)[0], function(x))
+    with pytest.raises(OnnxError):
+        program(rl.ones(2, other))
+
+
+@pytest.mark.parametrize("shift", [5, -3, 1, -1])
+def test_a_roll_by_more_than_a_size(shift: int) -> None:
+    program = rl.onnx.export(lambda x: x.roll(shift, 1), rl.randn(2, 7), dynamic_axes={"x": [1]})
+    for n in (7, 4, 2, 1, 0):
+        x = rl.randn(2, n)
+        assert rl.equal(program(x)[0], x.roll(shift, 1))
 
 
 def test_arguments_that_are_wrong() -> None:

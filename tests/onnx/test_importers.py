@@ -93,6 +93,49 @@ def test_slices_that_are_damaged(axes: list[int], message: str) -> None:
         rl.onnx.load(model(text, 13, **arrays))(rl.ones(3, 4))
 
 
+@pytest.mark.parametrize(("start", "columns"), [(-3, [0]), (-2, [0]), (-1, [1, 0]), (5, [1, 0])])
+def test_slices_that_go_back_begin_at_an_element(start: int, columns: list[int]) -> None:
+    text = "g (float[3, N] x) => (float[3, M] y) { y = Slice(x, starts, ends, axes, steps) }"
+    numbers = {"starts": [start], "ends": [-9], "axes": [1], "steps": [-1]}
+    arrays = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    x = rl.randn(3, 2)
+    assert rl.equal(rl.onnx.load(model(text, 13, **arrays))(x), x[:, columns])
+
+
+ANY_SIZE = {
+    "reflected": ('Pad<mode = "reflect">(x, pads)', lambda x: edges(x, "reflect")),
+    "edges": ('Pad<mode = "edge">(x, pads)', lambda x: edges(x, "edge")),
+    "wrapped": ('Pad<mode = "wrap">(x, pads)', lambda x: edges(x, "wrap")),
+    "backwards": ("Slice(x, last, first, axes, back)", lambda x: x.flip(1)),
+    "a shape": ("Where(chosen, s, twos)", lambda x: rl.tensor([2, x.shape[1]])),
+}
+
+
+def edges(x: rl.Tensor, mode: Any) -> rl.Tensor:
+    return rl.from_numpy(np.pad(x.numpy(), ((0, 1), (1, 2)), mode))
+
+
+@pytest.mark.parametrize("name", ANY_SIZE)
+def test_one_program_for_all_sizes(name: str) -> None:
+    node, function = ANY_SIZE[name]
+    numbers = {
+        "pads": [0, 1, 1, 2], "last": [-1], "first": [-(2**63)], "axes": [1], "back": [-1],
+        "twos": [2, 2],
+    }  # fmt: skip
+    arrays = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    arrays["chosen"] = np.array([False, True])
+    kind = "int64[2]" if name == "a shape" else "float[A, B]"
+    net = rl.onnx.load(
+        model(f"g (float[N, M] x) => ({kind} y) {{ s = Shape(x) y = {node} }}", 19, **arrays)
+    )
+    compiled = rl.compile(lambda x: net(x), dynamic=True, fullgraph=True)
+    for shape in ((3, 4), (2, 7), (4, 3)):
+        x = rl.randn(shape)
+        for found in (net(x), compiled(x)):
+            assert_close(found, function(x))
+    assert not compiled.any_size.refused
+
+
 STACKED = """
 g (int64 n, float[3] x) => (float[3] y, {kind}[A, B] s) {{
     t = Constant<value = bool {{1}}>()

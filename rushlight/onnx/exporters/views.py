@@ -150,9 +150,12 @@ def roll(w: Writer, node: Node, x: str) -> str:
 
 
 def rolled(w: Writer, x: str, shift: int, dim: int, size: Any) -> str:
-    """The last elements before the first ones; of a size that changes, fewer than all."""
-    shift = shift % size if isinstance(size, int) and size else shift
-    if not shift:
+    """The last elements before the first ones."""
+    if not shift or size == 0:
+        return x
+    if abs(shift) > 1 or isinstance(size, int):  # a step of one is right for all sizes
+        shift %= size
+    if shift == 0:
         return x
     axis, cut = w.ints(dim), w.ints(-shift)
     last, first = w("Slice", x, cut, w.ints(FAR), axis), w("Slice", x, w.ints(0), cut, axis)

@@ -139,6 +139,9 @@ def split(
     return tuple(ops.split(x, lengths, axis))
 
 
+FAR = 2**31 - 1  # what files have for an end that lies beyond all elements
+
+
 @op("Slice", known=["starts", "ends", "axes", "steps"], host=True)
 def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
     """Attributes up to version 9; steps, which may go backwards, since version 10."""
@@ -156,9 +159,12 @@ def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) 
             continue
         if not step:
             raise OnnxError("a step of 0")
-        found = range(*slice(start, end, step).indices(x.shape[axis]))
-        if end < -x.shape[axis]:
-            found = range(*slice(start, None, step).indices(x.shape[axis]))
+        size = x.shape[axis]
+        if step == -1 and (start == -1 or start >= FAR) and end < -FAR:  # of any size
+            flipped.append(axis)
+            continue
+        begin = max(start, -size)  # one that lies before the first element is the first
+        found = range(*slice(begin, None if end < -size else end, step).indices(size))
         keys[axis] = slice(found[-1], found[0] + 1, -step) if found else slice(0, 0)
         flipped.append(axis)
     part = x[tuple(keys)]
@@ -199,19 +205,19 @@ def pad(
     return x
 
 
-def border(mode: str, length: int, low: int, high: int) -> np.ndarray:
-    """The places that a padded axis reads from."""
-    places = np.arange(-low, length + high)
+def border(mode: str, length: Any, low: int, high: int) -> Any:
+    """The places that a padded axis reads from; of a length that changes, as a tensor."""
+    fixed = type(length) is int
+    places = (np if fixed else ops).arange(-low, length + high)
     if mode == "edge":
         return places.clip(0, length - 1)
     if mode == "wrap":
         return places % length
     if mode != "reflect":
         raise OnnxError(f"the mode {mode!r} is not supported")
-    if length == 1:
-        return np.zeros_like(places)
     period = 2 * (length - 1)
-    return (length - 1) - np.abs(places % period - (length - 1))
+    period = max(period, 1) if fixed else ops.tensor(period).clamp(min=1)
+    return (length - 1) - abs(places % period - (length - 1))
 
 
 @op("ConstantOfShape", known=["shape"], host=True)

@@ -110,7 +110,7 @@ def tensor_of(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype == object:  # sizes that are symbols
-        return ops.stack([ops.scalar_tensor(v) for v in value.flat]).reshape(value.shape)
+        return ops.stack([ops.tensor(v) for v in value.flat]).reshape(value.shape)
     if value.dtype not in HELD:
         raise OnnxError(f"there are no tensors of {value.dtype.name}")
     return literal(value)

@@ -107,6 +107,13 @@ def test_one_program_has_tables_of_all_sizes() -> None:
     assert len(compiled.known) == 1
 
 
+def test_rows_without_elements_have_gradients_without_elements() -> None:
+    w = rl.zeros(5, 0, requires_grad=True)
+    for run in (F.embedding, rl.compile(F.embedding, fullgraph=True)):
+        run(rl.tensor([[1, 2, 1]]), w, 0).sum().backward()
+        assert w.grad.shape == (5, 0)
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings, got 4"):
         nn.Embedding(4, 3, padding_idx=4)

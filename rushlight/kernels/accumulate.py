@@ -48,6 +48,19 @@ def add_rows(x: np.ndarray, rows: np.ndarray, values: np.ndarray, width: int) ->
         x[...] = flat.reshape(x.shape)
 
 
+def sum_runs(x: np.ndarray, numbers: np.ndarray, count: int) -> np.ndarray:
+    """The sums of the rows that have the same number below ``count``; these never decrease."""
+    rows, width = x.shape
+    wide = x.astype(np.float32) if x.dtype in dtypes.HALF else x
+    first = np.flatnonzero(np.diff(numbers, prepend=-1))
+    if len(first) == count and rows and (np.diff(first, append=rows) * count == rows).all():
+        return wide.reshape(count, rows // count, width).sum(1, dtype=wide.dtype).astype(x.dtype)
+    y = np.zeros((count, width), x.dtype)
+    if rows:
+        y[numbers[first]] = np.add.reduceat(wide, first, 0)
+    return y
+
+
 def add_along(x: np.ndarray, dim: int, index: np.ndarray, values: np.ndarray) -> None:
     """``x[..., index[k], ...] += values[..., k, ...]`` for each k, at position ``dim``."""
     add_rows(x, _rows(x.shape[:dim], index, x.shape[dim]), values, math.prod(x.shape[dim + 1 :]))

@@ -46,7 +46,7 @@ def checked_labels(
 def places_of(labels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Where the labelled elements of an array of this shape are."""
     if len(shape) == 2:
-        return np.arange(0, labels.size * shape[1], shape[1]) + labels
+        return np.arange(labels.size) * shape[1] + labels
     if len(shape) == 1:
         return labels
     return places(labels.reshape(shape[0], 1, *shape[2:]), 1, shape).reshape(-1)

@@ -62,6 +62,6 @@ def places(index: np.ndarray, dim: int, shape: tuple[int, ...]) -> np.ndarray:
         place = place * steps[-1 - dim]
     for d, (count, step) in enumerate(zip(index.shape, reversed(steps), strict=True)):
         if d != dim:
-            part = np.arange(0, count * step, step)
+            part = np.arange(count) * step
             place = place + part.reshape((count,) + (1,) * (index.ndim - d - 1))
     return place

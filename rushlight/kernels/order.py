@@ -13,8 +13,9 @@ import numpy as np
 
 HALF = np.uint64(32)
 LOWER = np.uint64(0xFFFFFFFF)
-PASSES = 8  # how often the largest element is found before all are ordered
+PASSES = 8  # how often the largest element is found before a bound is
 FEW = 256  # elements that NumPy's argsort orders before keys would be made
+SHORT, SOME = 16, 4096  # in lines so short it orders so many
 
 
 def pick(
@@ -50,7 +51,8 @@ def take(lines: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 def order(x: np.ndarray, descending: bool = False) -> np.ndarray:
     """The indices that sort each line; equal elements stay in order."""
-    packed = keys(x, descending) if x.size > FEW else None
+    few = x.size <= (SOME if x.shape[-1:] <= (SHORT,) else FEW)
+    packed = None if few else keys(x, descending)
     if packed is not None:
         packed.sort(-1)
         return positions(packed)
@@ -63,22 +65,19 @@ def order(x: np.ndarray, descending: bool = False) -> np.ndarray:
 def top(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
     """The indices of the ``k`` largest (or smallest) elements of each line, in that order."""
     n = x.shape[-1]
-    if 0 < k <= PASSES and n > 64 * k and x.dtype.kind == "f":
-        found = top_in_passes(x, k, largest)
-        if found is not None:
-            return found
-    if n < 2 * k or k == 0 or x.size <= FEW:
+    if n < 2 * k or k == 0 or x.size <= FEW or (n <= SHORT and x.size <= SOME):
         return order(x, largest)[..., :k]
-    packed = keys(x, largest)
-    if packed is not None:
-        packed.partition(k - 1, -1)
-        return positions(np.sort(packed[..., :k], -1))
-    if largest:
-        found = np.argpartition(x, n - k, -1)[..., n - k :]
+    if x.dtype.kind == "f" and (k == 1 or (k <= PASSES and (n > 64 * k or x.size <= SOME))):
+        found = top_in_passes(x, k, largest)
     else:
-        found = np.argpartition(x, k - 1, -1)[..., :k]
-    found.sort(-1)
-    return take(found, order(take(x, found), largest))
+        found = top_from_bound(x, k, largest) if x.size > SOME else None
+    if found is not None:
+        return found
+    packed = keys(x, largest)
+    if packed is None:
+        return order(x, largest)[..., :k]
+    packed.partition(k - 1, -1)
+    return positions(np.sort(packed[..., :k], -1))
 
 
 def top_in_passes(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
@@ -96,15 +95,35 @@ def top_in_passes(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
     return indices
 
 
+def top_from_bound(x: np.ndarray, k: int, largest: bool) -> np.ndarray | None:
+    """:func:`top` by comparing with the last one's value; None if it has equals, or among NaN."""
+    n = x.shape[-1]
+    lines = x.reshape(-1, n)
+    bound = np.partition(lines, n - k if largest else k - 1, -1)
+    bound = bound[:, n - k, None] if largest else bound[:, k - 1, None]
+    found = np.flatnonzero(lines >= bound if largest else lines <= bound)
+    if len(found) != len(lines) * k:
+        return None
+    indices = found.reshape(len(lines), k) - np.arange(0, x.size, n)[:, None]
+    if (indices[:, 0] < 0).any() or (indices[:, -1] >= n).any():
+        return None
+    return take(indices, order(take(lines, indices), largest)).reshape(*x.shape[:-1], k)
+
+
 def kth(x: np.ndarray, k: int) -> np.ndarray:
     """The index of the element of rank ``k`` (from 0) in each line, as a last axis of size 1."""
     if x.size <= FEW:
         return order(x)[..., k : k + 1]
     packed = keys(x, False)
-    if packed is None:
-        return np.argpartition(x, k, -1)[..., k : k + 1]
-    packed.partition(k, -1)
-    return positions(packed[..., k : k + 1])
+    if packed is not None:
+        packed.partition(k, -1)
+        return positions(packed[..., k : k + 1])
+    bound = np.partition(x, k, -1)[..., k : k + 1]
+    number = bound == bound  # else NaN, which comes last
+    less = np.where(number, x < bound, x == x)
+    alike = np.where(number, x == bound, x != x)
+    which = k + 1 - less.sum(-1, keepdims=True)
+    return (alike & (alike.cumsum(-1) == which)).argmax(-1)[..., None]
 
 
 def positions(packed: np.ndarray) -> np.ndarray:

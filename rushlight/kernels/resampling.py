@@ -77,8 +77,11 @@ def resample_unbounded(x: np.ndarray, dim: int, m: Map, transposed: bool) -> np.
     size = m.length if transposed else m.outputs
     y = np.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
     results, elements = np.moveaxis(y, dim, 0), np.moveaxis(x, dim, 0)
+    fillers = has_fillers(m, transposed)
     for r, (row, weights) in enumerate(zip(*taps(m, x.dtype), strict=True)):
         for e, weight in zip(row, weights, strict=True):
+            if fillers and not weight:
+                continue
             target, source = (e, r) if transposed else (r, e)
             results[target] += weight * elements[source]
     return y
@@ -105,6 +108,11 @@ def bands(m: Map, kind: np.dtype, transposed: bool) -> tuple[Band, ...]:
         np.add.at(matrix, (rows[part] - first, run - start), weights[part])
         found.append((slice(first, last), slice(start, stop), matrix))
     return tuple(found)
+
+
+def has_fillers(m: Map, transposed: bool) -> bool:
+    """Whether weights of 0 only fill short rows: what they would weigh, NaN or not, is left out."""
+    return transposed or m.rule not in ("nearest", "linear", "cubic")
 
 
 @functools.lru_cache(256)

@@ -230,7 +230,7 @@ class PickedLoss(Op):
         loss, shares = settled(losses, labels, target == ignore_index, weight, reduction)
         inner = math.prod(x.shape[2:])
         after = ops.arange(inner).reshape(x.shape[2:])
-        before = ops.arange(0, x.numel(), classes * inner) if x.ndim > 1 else ops.arange(1)
+        before = ops.arange(x.shape[0] if x.ndim > 1 else 1) * (classes * inner)
         places = labels * inner + after + before.reshape(-1, *[1] * (target.ndim - 1))
         return loss.to(x.dtype), shares, places.reshape(-1)
 
@@ -354,6 +354,8 @@ class LabelCrossEntropy(Op):
     def decompose(self, x, target, weight, *, reduction, ignore_index, smoothing):
         dim = kernels.class_dim(x.ndim)
         classes = x.shape[dim]
+        if not classes:  # a condition of programs for all sizes
+            return NotImplemented
         u = x.float() if x._array.dtype in dtypes.HALF else x
         labels = checked_labels(target, classes, ignore_index)
         place = labels.unsqueeze(dim)

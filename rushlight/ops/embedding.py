@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
+
+import numpy as np
 
 from rushlight import dtypes
 from rushlight.autograd.modes import local, no_grad
+from rushlight.kernels.accumulate import sum_runs
 from rushlight.kernels.indices import first_outside, within
-from rushlight.ops.base import composite, need_tensor, ops
+from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.gather import POSITIONS
 from rushlight.ops.indexing import at
 from rushlight.ops.samples import Fails, S, T
 from rushlight.ops.verified import verified
-from rushlight.tensor import Tensor
+from rushlight.tensor import Tensor, wrap
 
 SPACE = "nn.functional"
 MODES = ("sum", "mean", "max")
@@ -173,6 +177,8 @@ def embedding_bag(
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         bags, length = index.shape
+        if local.state.trace is None and padding_idx is None and length and max_norm is None:
+            return of_alike(index, weight, mode, scale_grad_by_freq, per_sample_weights)
         bag = ops.arange(bags, dtype=dtypes.int64).unsqueeze(1).expand(bags, length).reshape(-1)
     else:
         starts = check_offsets(offsets, index.numel(), include_last_offset)
@@ -306,6 +312,8 @@ def of_bags(
             )
         padding = padding_idx % count
         bag = ops.where(index == padding, bags, bag)
+    if local.state.trace is None:
+        return of_runs(index, weight, bag, bags, mode, scaled, factors)
     parts = ops.embedding(weight, index, padding, scaled)
     if factors is not None:
         parts = parts * factors.unsqueeze(1)
@@ -318,6 +326,69 @@ def of_bags(
         return y
     sizes = parts.new_zeros(bags + 1).index_add(0, bag, parts.new_ones(index.shape[0]))[:bags]
     return y / sizes.clamp_min(1).unsqueeze(1)
+
+
+def of_alike(
+    index: Tensor, weight: Tensor, mode: str, scaled: bool, factors: Tensor | None
+) -> Tensor:
+    """The sum, mean or maximum over each row of ``index``, whose numbers are known."""
+    parts = ops.embedding(weight, check_rows(index, weight.shape[0]), -1, scaled)
+    if factors is not None:
+        parts = parts * factors.unsqueeze(2)
+    if mode == "max":
+        return parts.amax(1)
+    return parts.sum(1) if mode == "sum" else parts.mean(1)
+
+
+def of_runs(
+    index: Tensor,
+    weight: Tensor,
+    bag: Tensor,
+    bags: int,
+    mode: str,
+    scaled: bool,
+    factors: Tensor | None,
+) -> Tensor:
+    """:func:`of_bags` where numbers are known: rows of a bag follow each other."""
+    kept = bag._array < bags
+    if not kept.all():
+        there = wrap(kept.nonzero()[0])
+        index, bag = index[there], bag[there]
+        factors = None if factors is None else factors[there]
+    parts = ops.embedding(weight, index, -1, scaled)
+    if factors is not None:
+        parts = parts * factors.unsqueeze(1)
+    if mode == "max":
+        spread = bag.unsqueeze(1).expand(parts.shape)
+        zeros = parts.new_zeros((bags, weight.shape[1]))
+        return zeros.scatter_reduce(0, spread, parts, "amax", include_self=False)
+    y = sums_of_runs(parts, bag, bags)
+    if mode == "sum":
+        return y
+    sizes = np.bincount(bag._array, minlength=bags).clip(1)
+    return y / wrap(sizes.astype(y._array.dtype)).unsqueeze(1)
+
+
+class SumsOfRuns(Op):
+    """The sums of rows that follow each other and have the same number, of ``count`` numbers."""
+
+    function = method = False
+    differentiable = (0,)
+
+    def check(self, input: Tensor, number: Tensor, count: int) -> Any:
+        return (input, number), {"count": count}
+
+    def eager(self, x, number, *, count):
+        return sum_runs(x, number, count)
+
+    def decompose(self, x, number, *, count):
+        return x.new_zeros((count, x.shape[1])).index_add(0, number, x)
+
+    def vjp(self, g, _y, _x, number, *, count):
+        return g.index_select(0, number), None
+
+
+sums_of_runs = registry["sums_of_runs"].call
 
 
 ops.__dict__[SPACE].one_hot = ops.one_hot

@@ -388,7 +388,7 @@ def sums_of_rows(
 ) -> np.ndarray:
     """The gradient of a table: the rows of ``g``, added up by their indices."""
     total = np.zeros(shape, g.dtype)
-    rows, index = g.reshape(-1, shape[1]), indices.reshape(-1)
+    rows, index = g.reshape(indices.size, shape[1]), indices.reshape(-1)
     if padding >= 0:
         kept = index != padding
         rows, index = rows[kept], index[kept]

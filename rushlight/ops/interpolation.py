@@ -92,7 +92,10 @@ def resampled_along(x: Tensor, dim: int, m: Map, transposed: bool) -> Tensor:
     layout = (False,) * dim + (True,)
     picked = registry["index"].apply((x, literal(elements)), {"layout": layout})
     share = literal(weights.reshape(*weights.shape, *[1] * (x.ndim - dim - 1)))
-    return (picked * share).sum(dim + 1)
+    parts = picked * share
+    if kernels.has_fillers(m, transposed) and not weights.all():
+        parts = ops.where(share == 0, 0.0, parts)
+    return parts.sum(dim + 1)
 
 
 def resampled_at_run(x: Tensor, dim: int, m: Map) -> Tensor:

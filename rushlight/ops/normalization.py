@@ -266,7 +266,7 @@ def rms_norm(
 
     Args:
         normalized_shape: the sizes of the dimensions that share one mean
-        eps: by default the smallest number of the dtype that makes a difference to 1
+        eps: by default the smallest number that makes a difference to 1, in float32 for half types
 
     >>> rl.nn.functional.rms_norm(rl.tensor([[3.0, 4.0], [1.0, 1.0]]), (2,))
     tensor([[0.8485, 1.1314],
@@ -276,11 +276,13 @@ def rms_norm(
     dims = trailing("rms_norm", x, normalized_shape, weight=weight)
     if x.dtype.category < dtypes.FLOAT:
         raise NotImplementedError(f"\"rms_norm\" not implemented for '{x.dtype.storage_name}'")
+    kind = dtypes.float32 if x._array.dtype in dtypes.HALF else x.dtype
     if eps is None:
-        eps = dtypes.finfo(x.dtype).eps
+        eps = dtypes.finfo(kind).eps
     if x.dtype.category != dtypes.FLOAT or (weight is not None and weight.dtype is not x.dtype):
-        y = x * (x.pow(2).mean(dims, keepdim=True) + eps).rsqrt()
-        return y if weight is None else y * weight
+        wide = x.to(kind)
+        y = wide * (wide.pow(2).mean(dims, keepdim=True) + eps).rsqrt()
+        return (y if weight is None else y * weight).to(x.dtype)
     return standardize(x, weight, None, dims, eps, False)[0]
 
 

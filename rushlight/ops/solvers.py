@@ -300,12 +300,13 @@ class LeastSquares(Op):
     def eager(self, a, b, *, rcond):
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         (m, n), k = a.shape[-2:], b.shape[-1]
-        matrices = np.broadcast_to(a, (*batch, m, n)).reshape(-1, m, n)
-        right = np.broadcast_to(b, (*batch, m, k)).reshape(-1, m, k)
-        x = np.zeros((len(matrices), n, k), a.dtype)
-        ranks = np.zeros(len(matrices), np.int64)
-        values = np.zeros((len(matrices), min(m, n)), a.real.dtype)
-        for i in range(len(matrices) if m and n else 0):
+        count = prod(batch)
+        matrices = np.broadcast_to(a, (*batch, m, n)).reshape(count, m, n)
+        right = np.broadcast_to(b, (*batch, m, k)).reshape(count, m, k)
+        x = np.zeros((count, n, k), a.dtype)
+        ranks = np.zeros(count, np.int64)
+        values = np.zeros((count, min(m, n)), a.real.dtype)
+        for i in range(count if m and n else 0):
             x[i], _, ranks[i], values[i] = np.linalg.lstsq(matrices[i], right[i], rcond)
         return (
             x.reshape(*batch, n, k),
@@ -332,6 +333,7 @@ Lstsq = result_type("linalg_lstsq", "solution", "residuals", "rank", "singular_v
         S(T(values=WIDE, grad=False), T(2, 2, grad=False), driver="gelsd"),
         S(T(values=WELL), T(2, 3, 1), driver="gels"),
         S(T(values=TALL, grad=False), T(3, 1, grad=False), rcond=0.1, driver="gelss"),
+        S(T(2, 0, 0, grad=False), T(2, 0, 3, grad=False)),
     ],
     errors=[
         Fails(RuntimeError, "at least 2 dimensions", T(3), T(3)),

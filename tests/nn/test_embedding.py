@@ -107,6 +107,41 @@ def test_one_program_has_tables_of_all_sizes() -> None:
     assert len(compiled.known) == 1
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("starts", [[0, 4, 8], [0, 0, 3, 3, 11], [0, 12], [0]])
+def test_bags_of_any_length_are_what_a_loop_makes_of_them(mode: str, starts: list[int]) -> None:
+    index, ends = rl.randint(0, 9, (12,)), [*starts[1:], 12]
+    table = rl.randn(9, 5, dtype=rl.float64, requires_grad=True)
+    fold = {"sum": lambda x: x.sum(0), "mean": lambda x: x.mean(0), "max": lambda x: x.amax(0)}
+    for padding in (None, 2):
+        y, empty = F.embedding_bag(index, table, rl.tensor(starts), mode=mode), table[:0].sum(0)
+        if padding is not None:
+            y = F.embedding_bag(index, table, rl.tensor(starts), mode=mode, padding_idx=padding)
+        bags = [index[a:b] for a, b in zip(starts, ends, strict=True)]
+        rows = [table[bag[bag != (-1 if padding is None else padding)]] for bag in bags]
+        expected = rl.stack([fold[mode](r) if len(r) else empty for r in rows])
+        g = rl.randn(*y.shape, dtype=rl.float64)
+        slopes = [rl.autograd.grad(z, table, g)[0] for z in (y, expected)]
+        assert rl.allclose(y, expected)
+        assert rl.allclose(*slopes)
+
+
+def test_equal_maxima_of_a_bag_share_the_gradient_in_all_forms_and_modes() -> None:
+    index, starts = rl.tensor([[2, 0]]), rl.tensor([0])
+    for run in (F.embedding_bag, rl.compile(F.embedding_bag, fullgraph=True)):
+        for bag in ((index, None), (index[0], starts)):
+            table = rl.ones(3, 2, requires_grad=True)
+            run(bag[0], table, bag[1], mode="max").sum().backward()
+            assert table.grad.tolist() == [[0.5, 0.5], [0, 0], [0.5, 0.5]]
+
+
+def test_rows_without_elements_have_gradients_without_elements() -> None:
+    w = rl.zeros(5, 0, requires_grad=True)
+    for run in (F.embedding, rl.compile(F.embedding, fullgraph=True)):
+        run(rl.tensor([[1, 2, 1]]), w, 0).sum().backward()
+        assert w.grad.shape == (5, 0)
+
+
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings, got 4"):
         nn.Embedding(4, 3, padding_idx=4)

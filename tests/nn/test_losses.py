@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -300,3 +301,15 @@ def test_the_target_of_a_soft_margin_gets_no_gradient() -> None:
         F.soft_margin_loss(x, target)
     with rl.no_grad():
         assert F.soft_margin_loss(x, target).shape == ()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 0, 3), (2, 3, 0), (0, 3)])
+@pytest.mark.parametrize("loss", [F.cross_entropy, F.nll_loss])
+def test_losses_of_no_labels_or_of_no_classes(loss: Any, shape: tuple[int, ...]) -> None:
+    target = rl.zeros((shape[0], *shape[2:]), dtype=rl.int64)
+    for run in (loss, rl.compile(loss, fullgraph=True)):
+        x = rl.zeros(shape, requires_grad=True)
+        y = run(x, target)
+        assert math.isnan(y.item())
+        y.backward()
+        assert x.grad.shape == shape

@@ -237,3 +237,13 @@ def test_a_wrong_number_of_channels_is_named() -> None:
 def test_integers_are_not_normalised() -> None:
     with pytest.raises(NotImplementedError, match="\"rms_norm\" not implemented for 'Long'"):
         F.rms_norm(rl.arange(4), (4,))
+
+
+@pytest.mark.parametrize("half", [rl.float16, rl.bfloat16])
+def test_rms_norms_of_half_types_are_those_of_float32_rounded(half: rl.dtype) -> None:
+    x = rl.tensor([[1e-3, 2e-3], [3.0, -4.0]]).to(half)
+    for weight in (None, rl.tensor([0.5, 3.0]), rl.tensor([0.5, 3.0], dtype=half)):
+        y = F.rms_norm(x, (2,), weight)
+        wide = F.rms_norm(x.float(), (2,), None if weight is None else weight.float())
+        assert y.dtype is half
+        assert rl.equal(y, wide.to(half))

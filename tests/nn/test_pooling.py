@@ -273,3 +273,13 @@ def test_slopes_keep_short_places_and_users_get_long_ones() -> None:
     assert found.dtype is rl.int64
     assert rl.equal(found, places)
     assert rl.equal(again, y)
+
+
+def test_an_infinity_alone_in_its_window_of_uneven_ones_stays_one() -> None:
+    x, g = rl.tensor([[1.0, math.inf]]), rl.tensor([[1.0, 2.0, math.inf]])
+    for pool in (F.adaptive_avg_pool1d, rl.compile(F.adaptive_avg_pool1d, fullgraph=True)):
+        x.requires_grad_().grad = None
+        y = pool(x, 3)
+        assert y.tolist() == [[1, math.inf, math.inf]]
+        y.backward(g)
+        assert x.grad.tolist() == [[2, math.inf]]

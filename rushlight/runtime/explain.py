@@ -130,9 +130,21 @@ class Explanation:
         return step_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page for a browser: the table, the graph, loops and code of each kernel."""
+        """Writes a page for a browser: the table, the graph, loops and code of each kernel.
+
+        What is called ``*.txt`` is the table alone, as it is printed.
+        """
+        name = os.fspath(path)
+        if name.endswith(".txt"):
+            contents = f"{self}\n"
+        elif name.endswith((".html", ".htm")):
+            contents = page(self)
+        else:
+            raise ValueError(
+                f"save: expected a name that ends with .html (page) or .txt (table), got {name!r}"
+            )
         with open(path, "w", encoding="utf-8") as file:
-            file.write(page(self))
+            file.write(contents)
 
     def by_line(self) -> dict[Source | None, float]:
         """The seconds that come from each line, most first: a step's go by what it makes there."""

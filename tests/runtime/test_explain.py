@@ -330,3 +330,12 @@ def test_gradients_have_no_line_of_who_asks() -> None:
     text = str(rl.compile(Reader()).explain(rl.zeros(4, 7, dtype=rl.int64)))
     lines = {int(n) for n in re.findall(r"test_explain\.py:(\d+)", text)}
     assert lines == {Reader.forward.__code__.co_firstlineno + 1}
+
+
+def test_the_name_of_a_file_says_what_is_in_it(tmp_path: Path) -> None:
+    report = rl.compile(lambda x: x.sin().sum()).explain(rl.randn(10))
+    report.save(tmp_path / "steps.txt")
+    assert (tmp_path / "steps.txt").read_text(encoding="utf-8") == f"{report}\n"
+    with pytest.raises(ValueError, match=r"ends with \.html \(page\) or \.txt \(table\), got"):
+        report.save(tmp_path / "steps.png")
+    assert not (tmp_path / "steps.png").exists()

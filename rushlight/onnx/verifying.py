@@ -16,6 +16,7 @@ from rushlight.graph.listener import held_back
 from rushlight.graph.multiples import line_of, solve
 from rushlight.graph.results import leaves
 from rushlight.interop import from_numpy
+from rushlight.nn.module import Module
 from rushlight.onnx.errors import OnnxError
 from rushlight.onnx.options import OnnxExporterError
 from rushlight.onnx.saving import ONNXProgram
@@ -37,9 +38,9 @@ def verify(
 
     Of a model that draws random numbers, only the types of results can be compared.
     """
-    outputs, random = traced.outputs, bool(traced.generators)
+    random = bool(traced.generators)
     with no_grad(), interpreted(), held_back(shown=False):
-        check(program, args, kwargs, chosen(model(*args, **kwargs), outputs), random)
+        check(program, args, kwargs, called(model, args, kwargs, traced), random)
         tensors, rebuild = leaves((args, kwargs), ())
         shapes = [node.type.shape for node in traced.graph.inputs]
         for change in (1, -1) if symbols_of(shapes) else ():
@@ -48,7 +49,7 @@ def verify(
                 continue  # by the file, too
             args, kwargs = rebuild(others)
             try:
-                expected = chosen(model(*args, **kwargs), outputs)
+                expected = called(model, args, kwargs, traced)
             except Exception:
                 continue  # the model does not take these sizes
             check(program, args, kwargs, expected, random)
@@ -79,6 +80,17 @@ def is_refused(tensors: Sequence[Tensor], shapes: Sequence[Any], traced: Traced)
         for n, size in zip(t.shape, shape, strict=True):
             solve(size, n, sizes)
     return not all([c.holds(sizes) for c in traced.conditions if c.symbols <= set(sizes)])
+
+
+def called(model: Any, args: Any, kwargs: dict[str, Any], traced: Traced) -> list[Tensor]:
+    """What the model returns; the buffers that it writes to are as before."""
+    written = model.buffers() if traced.graph.writes and isinstance(model, Module) else ()
+    before = [(buffer, buffer.clone()) for buffer in written]
+    try:
+        return [t.clone() for t in chosen(model(*args, **kwargs), traced.outputs)]
+    finally:
+        for buffer, old in before:
+            buffer.copy_(old)
 
 
 def chosen(result: Any, outputs: Sequence[str]) -> list[Tensor]:

@@ -295,6 +295,23 @@ def test_buffers_that_are_written_to() -> None:
     assert model.count == 0
 
 
+def test_the_check_leaves_buffers_as_they_are() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", rl.zeros(()))
+
+        def forward(self, x: Any) -> Any:
+            self.count += 1
+            return x * self.count, self.count
+
+    model = Counter()
+    with pytest.warns(UserWarning, match="does not write to count"):
+        program = rl.onnx.export(model, rl.ones(2), dynamic_axes={"x": [0]})
+    assert model.count == 0
+    assert program(rl.ones(3))[0].tolist() == [1.0, 1.0, 1.0]
+
+
 def test_files(tmp_path: Path) -> None:
     x, path = rl.ones(2, 4), tmp_path / "net.onnx"
     model = net()

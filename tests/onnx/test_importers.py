@@ -162,6 +162,43 @@ def test_the_stacked_results_of_a_loop_without_steps(kind: str, result: str, siz
         assert (stacked.shape, stacked.dtype) == ((n, 3), dtype)
 
 
+GROWING = """
+g (NUMBERfloat[K, 2] x) => (float[N, 2] y) {
+    CONSTANTy = Loop(n, , x) <
+        body = b (int64 i, bool c, float[M, 2] h) => (bool co, float[L, 2] ho) {
+            co = Identity(c)
+            ho = Concat<axis = 0>(h, h)
+        }
+    >
+}
+"""
+
+
+def test_a_loop_whose_values_grow_is_unrolled_if_its_steps_are_known() -> None:
+    constant = "n = Constant<value = int64 {3}>() "
+    net = rl.onnx.load(model(GROWING.replace("NUMBER", "").replace("CONSTANT", constant)))
+    x = rl.randn(1, 2)
+    assert rl.equal(rl.compile(net, fullgraph=True)(x), x.repeat(8, 1))
+    net = rl.onnx.load(model(GROWING.replace("NUMBER", "int64 n, ").replace("CONSTANT", "")))
+    with pytest.warns(UserWarning, match=r"node 'y' \(Loop\) at .*must keep the type"):
+        assert rl.equal(rl.compile(net)(rl.tensor(2), x), x.repeat(4, 1))
+
+
+def test_branches_of_two_types_run_in_dynamic_mode() -> None:
+    text = """
+    g (bool c, float[K] x) => (float[N] y) {
+        y = If(c) <
+            then_branch = yes () => (float[A] a) { a = Concat<axis = 0>(x, x) },
+            else_branch = no () => (float[B] b) { b = Neg(x) }
+        >
+    }
+    """
+    compiled = rl.compile(rl.onnx.load(model(text)))
+    with pytest.warns(UserWarning, match=r"node 'y' \(If\) at .*must return the same types"):
+        assert compiled(rl.tensor(True), rl.ones(2)).shape == (4,)
+    assert compiled(rl.tensor(False), rl.ones(2)).tolist() == [-1.0, -1.0]
+
+
 def test_a_loop_with_as_many_rows_as_values_say_runs_in_dynamic_mode() -> None:
     net = rl.onnx.load(model(STACKED.format(kind="float", size=3, result="Mul(h, h)")))
     compiled = rl.compile(net)

@@ -32,6 +32,8 @@ def branch(cond: Any, *, then_branch: Any, else_branch: Any) -> Any:
             return control.cond(cond, tensors(then_branch), tensors(else_branch))
         except NodeError:
             pass
+        except TypeError as error:  # results of two types
+            raise Unholdable(str(error)) from None
     return then_branch() if bool(known(cond)) else else_branch()
 
 
@@ -45,7 +47,10 @@ def loop(trip_count: Any, cond: Any, *carried: Any, body: Any, outputs: int) -> 
     values = [tensor_of(v) for v in carried]
     given = cond is None or (isinstance(cond, np.ndarray) and bool(cond))
     if given and body.endless() and isinstance(trip_count, np.ndarray):
-        return swept(integer(trip_count), values, body)
+        try:
+            return swept(integer(trip_count), values, body)
+        except TypeError:  # a carried value changes its shape
+            return unrolled(trip_count, None, carried, body, scans)
     if scans:
         raise Unholdable(
             "how many rows its results have depends on values, so a graph cannot hold it: run the "
@@ -61,7 +66,10 @@ def loop(trip_count: Any, cond: Any, *carried: Any, body: Any, outputs: int) -> 
 
     go = ops.full((), True) if cond is None else tensor_of(cond).reshape(())
     first = ops.zeros((), dtype=dtypes.int64)
-    return tuple(control.while_loop(test, step, (first, go, *values))[2:])
+    try:
+        return tuple(control.while_loop(test, step, (first, go, *values))[2:])
+    except TypeError as error:  # a carried value changes its shape
+        raise Unholdable(str(error)) from None
 
 
 def unrolled(trip_count: Any, cond: Any, carried: Sequence[Any], body: Any, scans: int) -> Any:

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import dtypes
+from rushlight.autograd.modes import local
 from rushlight.kernels import sampling as kernels
 from rushlight.ops.base import Op, composite, need_tensor, ops, registry
 from rushlight.ops.elements import among, chosen
+from rushlight.ops.fused import Fused
 from rushlight.ops.samples import Fails, S, T
 from rushlight.tensor import Tensor
 
@@ -142,7 +144,47 @@ picked_products = registry["picked_products"].call
 def sampled(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bool) -> Tensor:
     """``x`` sampled at ``grid``: by weights that depend on the grid, at places that it names."""
     images, channels, *plane = x._array.shape
-    results = grid._array.shape[1:-1]
+    how: dict[str, Any] = {
+        "plane": tuple(plane),
+        "mode": mode,
+        "padding": padding,
+        "aligned": aligned,
+    }
+    if mode == "bicubic" or local.state.trace is not None:
+        weights, index = unrolled(grid, **how)
+    else:
+        weights, index = grid_places.apply((grid,), how)
+    flat = x.reshape(images, channels, math.prod(plane))
+    return weighted_pick(flat, weights, index).reshape(images, channels, *grid.shape[1:-1])
+
+
+class GridPlaces(Fused):
+    """The weights and the places of the elements that each result of a grid is made of."""
+
+    operands = ("grid",)
+    differentiable = (0,)
+
+    def check(self, grid: Tensor, **how: Any) -> Any:
+        return (grid,), how
+
+    def eager(self, grid, **how):
+        return kernels.places(grid, **how)
+
+    def formula(self, grid, **how):
+        return unrolled(grid, **how)[0]
+
+    def gradient(self, wanted, g, y, grid, **how):
+        return (kernels.places_gradient(g[0], grid, **how),)
+
+
+grid_places = registry["grid_places"]
+
+
+def unrolled(
+    grid: Tensor, plane: tuple[int, ...], mode: str, padding: str, aligned: bool
+) -> tuple[Tensor, Tensor]:
+    """:class:`GridPlaces` with ops."""
+    images, results = grid._array.shape[0], grid._array.shape[1:-1]
     taps: list[list[tuple[Tensor, Tensor]]] = []
     for dim, size in enumerate(reversed(plane)):
         # The first number of a place is its position along the last dimension.
@@ -155,9 +197,7 @@ def sampled(x: Tensor, grid: Tensor, mode: str, padding: str, aligned: bool) -> 
             where, weight = where * size + i, weight * w
         index.append(ops.where(where < 0, math.prod(plane), where))
         weights.append(weight)
-    flat = x.reshape(images, channels, math.prod(plane))
-    y = weighted_pick(flat, ops.stack(weights, 1), ops.stack(index, 1))
-    return y.reshape(images, channels, *results)
+    return ops.stack(weights, 1), ops.stack(index, 1)
 
 
 def along(
@@ -171,7 +211,9 @@ def along(
     if mode != "bicubic":
         place = bounded(place, size, padding, aligned)
     if mode == "nearest":
-        return [(inside(place.detach().round(), size), ops.ones_like(place))]
+        never = ops.zeros_like(place, dtype=dtypes.bool_)
+        one = ops.where(never, place, 1.0)  # its gradient is zero, as in PyTorch, and not absent
+        return [(inside(place.detach().round(), size), one)]
     first = place.detach().floor()
     t = place - first
     if mode == "bilinear":

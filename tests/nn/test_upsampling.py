@@ -171,3 +171,29 @@ def test_nothing_warns_about_values_that_are_not_finite() -> None:
         for mode in ("bilinear", "nearest", "bicubic"):
             for padding in ("zeros", "border", "reflection"):
                 F.grid_sample(rl.ones(1, 1, 2, 2), grid, mode, padding, align_corners=False)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_grids_in_one_kernel_are_those_of_ops(rank: int, padding: str) -> None:
+    plane, how = (3, 5, 4)[:rank], ("bilinear", padding)
+    x, grid = rl.randn(2, 3, *plane), rl.randn(2, *(4,) * rank, rank) * 1.5
+    grid.view(-1)[:3] = rl.tensor([math.nan, math.inf, 1.0])
+    for aligned in (True, False):
+        compiled = rl.compile(lambda x, g, a=aligned: F.grid_sample(x, g, *how, a), fullgraph=True)
+        results = []
+        for run in (compiled, lambda x, g, a=aligned: F.grid_sample(x, g, *how, a)):
+            for strided in (grid.clone(), grid.transpose(1, 2).contiguous().transpose(1, 2)):
+                u, g = x.clone().requires_grad_(), strided.requires_grad_()
+                y = run(u, g)
+                y.square().sum().backward()
+                results.append((y, u.grad, g.grad))
+        for found in results[1:]:
+            for a, b in zip(results[0], found, strict=True):
+                assert rl.allclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+def test_the_nearest_element_gives_a_grid_a_gradient_of_zeros() -> None:
+    grid = rl.zeros(1, 2, 2, 2, requires_grad=True)
+    F.grid_sample(rl.ones(1, 1, 3, 3), grid, "nearest", align_corners=False).sum().backward()
+    assert rl.equal(grid.grad, rl.zeros(1, 2, 2, 2))

@@ -168,7 +168,7 @@ def places_gradient(
     aligned: bool,
 ) -> np.ndarray:
     """The gradient of ``grid`` by that of the weights of :func:`places`."""
-    slopes = np.zeros_like(grid)
+    slopes = np.zeros(grid.shape, grid.dtype)
     if mode == "nearest":
         return slopes
     found = sides(grid, plane, mode, padding, aligned)

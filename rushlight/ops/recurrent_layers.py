@@ -22,7 +22,8 @@ from rushlight.tensor import Tensor, wrap
 
 Weights = Sequence[Tensor | None]
 
-LARGE = 1 << 12  # elements of all gates from which on native code is quicker than NumPy
+LARGE, LONG = 1 << 12, 64
+"""Elements of all gates, or gates of all steps, from which on native code is quicker than NumPy."""
 KINDS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})  # of loops in native code
 
 
@@ -137,7 +138,8 @@ class RecurrentLayer(Fused, abstract=True):
 
     def is_native(self, z: Any, given: Operands, rows: Sequence[int]) -> bool:
         """Whether native code runs through all steps sooner than NumPy."""
-        if z.size < LARGE or len(rows) == 1 or not compilable():
+        few = z.size < LARGE and len(rows) * self.cell.gates < LONG
+        if few or len(rows) == 1 or not compilable():
             return False
         full = given.x.size and given.w_hh.size and falling(rows, z)
         return z.dtype in KINDS and bool(full)

@@ -183,12 +183,14 @@ def test_grids_in_one_kernel_are_those_of_ops(rank: int, padding: str) -> None:
         compiled = rl.compile(lambda x, g, a=aligned: F.grid_sample(x, g, *how, a), fullgraph=True)
         results = []
         for run in (compiled, lambda x, g, a=aligned: F.grid_sample(x, g, *how, a)):
-            u, g = x.clone().requires_grad_(), grid.clone().requires_grad_()
-            y = run(u, g)
-            y.square().sum().backward()
-            results.append((y, u.grad, g.grad))
-        for a, b in zip(*results, strict=True):
-            assert rl.allclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)
+            for strided in (grid.clone(), grid.transpose(1, 2).contiguous().transpose(1, 2)):
+                u, g = x.clone().requires_grad_(), strided.requires_grad_()
+                y = run(u, g)
+                y.square().sum().backward()
+                results.append((y, u.grad, g.grad))
+        for found in results[1:]:
+            for a, b in zip(results[0], found, strict=True):
+                assert rl.allclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
 def test_the_nearest_element_gives_a_grid_a_gradient_of_zeros() -> None:

@@ -103,6 +103,17 @@ def test_other_dtypes(name: str, dtype: str, tolerance: float, ran: list[str]) -
     assert ran
 
 
+def test_many_steps_of_a_small_layer_are_a_native_loop(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rushlight.ops.recurrent_layers.LARGE", 1 << 12)
+    net = rl.nn.LSTM(3, 2)
+    for steps in (15, 16):
+        x = rl.randn(steps, 1, 3)
+        agree([net(x)[0]], [by_numpy(net, x)[0]], 1e-6)
+        assert len(ran) == (steps == 16)
+
+
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN", "RNN of relu"])
 def test_graphs_hold_the_same_loops(name: str) -> None:
     """Of the inputs' product, which dynamic mode leaves to BLAS, nothing is left over here."""

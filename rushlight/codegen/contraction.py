@@ -82,7 +82,7 @@ class Sweep(NativeText):
         self.head = self.fields(self.table, FIELDS, 5)
         room = GROUP * self.width * DEEPEST
         self.write(f"%copy = alloca [{room} x {self.scalar}], align 64")
-        self.each("%begin", "%end", 1, [], lambda part, _: self.part(part))
+        self.parts(self.part, self.registers.flush)
         functions: list[Tile | Copy] = [
             *self.tiles.values(),
             Copy(self.kind, self.registers),

@@ -42,7 +42,7 @@ class Dots(Vectors):
     def text(self) -> str:
         self.a, self.b, self.table, self.c = [self.buffer(n) for n in range(4)]
         self.head = self.fields(self.table, FIELDS, 5)
-        self.each("%begin", "%end", 1, [], lambda part, _: self.part(part))
+        self.parts(self.part, self.registers.flush)
         return self.function(self.name)
 
     def part(self, part: str) -> list[str]:

@@ -28,12 +28,15 @@ class Registers:
         count: of vector registers.
         fma: whether a multiplication and an addition are one instruction.
         half: whether an instruction converts float16.
+        flush: whether products count numbers below all normal ones as zeros, as x86 can: it takes
+            a hundred times as long to multiply one.
     """
 
     bytes: int
     count: int
     fma: bool
     half: bool = True
+    flush: bool = False
 
 
 class Vectors(NativeText):

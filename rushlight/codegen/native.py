@@ -14,6 +14,8 @@ import numpy as np
 from rushlight.codegen.blocks import Blocks
 from rushlight.codegen.instructions import TYPES, width
 
+FLUSH = 0x8040  # small results, and small operands, of x86's vector instructions are zeros
+
 
 def table(
     fields: Sequence[str], numbers: Mapping[str, int], lists: Mapping[str, object]
@@ -92,6 +94,22 @@ class NativeText(Blocks):
         """Where the block of that number begins and ends."""
         first = self.let(f"mul i64 {number}, {size}")
         return first, self.least(self.let(f"add i64 {first}, {size}"), end)
+
+    def parts(self, part: Callable[[str], list[str]], flush: bool) -> None:
+        """All parts of a call; numbers below all normal ones may count as zeros meanwhile."""
+        before = self.flushed() if flush else ""
+        self.each("%begin", "%end", 1, [], lambda number, _: part(number))
+        if flush:
+            self.call("llvm.x86.sse.ldmxcsr", "void", [("ptr", before)])
+
+    def flushed(self) -> str:
+        """Lets the processor count small numbers as zeros: a place with what it did before."""
+        before, after = self.let("alloca i32, align 4"), self.let("alloca i32, align 4")
+        self.call("llvm.x86.sse.stmxcsr", "void", [("ptr", before)])
+        state = self.let(f"load i32, ptr {before}, align 4")
+        self.write(f"store i32 {self.let(f'or i32 {state}, {FLUSH}')}, ptr {after}, align 4")
+        self.call("llvm.x86.sse.ldmxcsr", "void", [("ptr", after)])
+        return before
 
     def choose(self, condition: str, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """One of two bodies."""

@@ -342,7 +342,7 @@ class Planner:
         elif reading == PACKED:
             b, second = self.pack(b, panel, second)
         strips = False
-        if self.packs_first(a, n):
+        if self.packs_first(a, n, packed):
             strips = in_strips(self.registers)
             a, first = self.pack(a, STRIP if strips else tile_rows(self.registers)[0], first)
         blocks = blocks_of(a)
@@ -470,20 +470,25 @@ class Planner:
             return DIRECT
         return COPIED if m <= copied and not still else PACKED
 
-    def packs_first(self, a: Matrix, n: int) -> bool:
+    def packs_first(self, a: Matrix, n: int, again: bool) -> bool:
         """Whether A is packed: it must be converted, or its rows get in each other's way.
 
         High tiles read it so seldom that it may lie anywhere unless the columns are many. But if
-        its sums lie across memory each of their elements is on another page.
+        its sums lie across memory each of their elements is on another page. If B was packed for
+        many products ``again`` and again, such a tile leaves A to each of them as it lies.
         """
         if self.stored != self.kind:
             return a.depth > 0
-        panel = VECTORS * self.lanes
-        if tile_rows(self.registers)[0] > 6:
-            least, most = (8 if self.collide(a) else 16) if a.along else 2, 0
-        else:
+        size, panel, most = len(a.rows) * a.depth, VECTORS * self.lanes, 0
+        if tile_rows(self.registers)[0] <= 6:
             least, most = (8, 4 * NEAR) if a.along else (3, NEAR)
-        return n >= least * panel and len(a.taps) == 1 and len(a.rows) * a.depth > most
+        elif again:
+            return False
+        elif a.along:
+            least = 8 if self.collide(a) else 16
+        else:
+            least = 2 if size > NEAR // 2 else 8
+        return n >= least * panel and len(a.taps) == 1 and size > most
 
     def collide(self, a: Matrix) -> bool:
         """Whether the rows of a tile drive each other out of the half of a cache they have."""

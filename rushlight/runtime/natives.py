@@ -17,7 +17,11 @@ def registers() -> Registers:
     """What this machine has for tiles."""
     machine = target()
     return Registers(
-        machine.vector_bytes, machine.vector_registers, machine.has_fma, machine.has_f16c
+        machine.vector_bytes,
+        machine.vector_registers,
+        machine.has_fma,
+        machine.has_f16c,
+        flush=machine.architecture == "x86_64",
     )
 
 

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.codegen.products import Place, product_works
 from rushlight.runtime.natives import registers
 from tests.codegen.products import check, laid, product
@@ -114,3 +115,22 @@ def test_windows_of_an_image() -> None:
     np.testing.assert_allclose(
         product(letters, windows, weight), np.einsum(letters, windows, weight), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(40, 40, 40), (3, 200, 50), (1, 300, 90), (90, 300, 1)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_numbers_below_all_normal_ones_are_zeros_inside_alone(
+    kind: type, shape: tuple[int, int, int], threads: int
+) -> None:
+    m, k, n = shape
+    least = np.finfo(kind).tiny
+    a, b = np.full((m, k), least / 4, kind), np.full((k, n), 0.5, kind)
+    b[: k // 2] = 0
+    c = product("mk,kn->mn", a, b, threads)
+    assert (np.abs(c - a.astype(np.float64) @ b) <= k * least).all()
+    assert (a + a == least / 2).all()  # what computes afterwards is not concerned
+    y = rl.compile(lambda x, w: (x @ w) * 0 + x[:, :1] + x[:, :1])(
+        rl.from_numpy(a), rl.from_numpy(b)
+    )
+    assert (y.numpy() == least / 2).all()

@@ -10,10 +10,12 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.microkernel import Registers
+from rushlight.config import config
 from rushlight.kernels import recurrent as kernels
 from rushlight.kernels.recurrent import Weights
 from rushlight.ops import registry
 from rushlight.runtime import recurrent
+from rushlight.runtime.host import WIDTHS, target
 from rushlight.runtime.recurrent import ROW, SAME, Calls, Rows, product_of
 from rushlight.runtime.verify import OutOfBounds
 
@@ -61,6 +63,17 @@ def test_so_many_sequences_that_they_would_be_packed_are_left_to_numpy(
         assert product_of.__wrapped__(rows=1 << 12, **how) is None
     net = rl.nn.RNN(1, 512)
     assert net(rl.ones(2, 1 << 12, 1))[0].shape == (2, 1 << 12, 512)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_wide_layers_are_kernels_too(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if width > target().vector_bytes:
+        pytest.skip(f"this processor has no registers of {width} bytes")
+    monkeypatch.setattr(config, "vector_bytes", width)
+    net = rl.nn.LSTM(8, 256)
+    report = rl.compile(lambda x: net(x)[0].sum().backward()).explain(rl.randn(4, 32, 8))
+    kinds = {step.kind for step in report.steps if step.what.startswith("lstm_scan")}
+    assert kinds == {"kernel"}
 
 
 def lstm(sizes: Any, features: int = 5) -> tuple[Any, ...]:

@@ -161,7 +161,7 @@ def check_parameters(node: Node) -> None:
     if not isinstance(op, Op) or isinstance(op, Composite) or op.dynamic:
         raise TypeError("it is no op of graphs")
     operands = [None] * (len(node.inputs) - ("generator" in node.attrs))
-    if type(op).compute is Op.compute:
+    if type(op).compute is Op.compute or isinstance(op.eager, np.ufunc):
         signature_of(op).bind(*operands, **node.attrs)
     elif len(operands) != len(op.operands):
         raise TypeError(f"it takes {len(op.operands)} operands, not {len(operands)}")
@@ -224,7 +224,11 @@ def check_chain(chain: Any, kind: Any) -> Any:
 
 @functools.cache
 def signature_of(op: Op) -> inspect.Signature:
-    return inspect.signature(op.eager)
+    """What a kernel takes; options of NumPy's functions (``out``, ``order``) are none of graphs."""
+    if not isinstance(op.eager, np.ufunc):
+        return inspect.signature(op.eager)
+    alone = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature([inspect.Parameter(f"x{n}", alone) for n in range(op.eager.nin)])
 
 
 def result_types(op: Op, types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> Any:

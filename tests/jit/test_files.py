@@ -121,6 +121,15 @@ class TestDamage:
         with pytest.raises(CheckpointError, match="not written as graphs are"):
             load(with_text(data, "graphs/0.txt", "dim0=-2, dim1=-1", "dim0=-2,  dim1=-1"))
 
+    @pytest.mark.parametrize("option", ["order=None", "dtype=None", "out=None"])
+    def test_options_of_numpy_are_none_of_graphs(self, option):
+        data = rl.export(lambda x: x.exp(), rl.zeros(3)).save_to_buffer()
+        text = members_of(data)["graphs/0.txt"].decode()
+        call = re.search(r"exp\((%\d+)\)", text)
+        other = f"exp({call[1]}, {option})"
+        with pytest.raises(CheckpointError, match="is no graph"):
+            load(with_text(data, "graphs/0.txt", call[0], other))
+
     def test_a_flipped_bit_in_a_tensor(self, data):
         members = members_of(data)
         place = data.index(members["data/0"])
